@@ -45,29 +45,30 @@ if TYPE_CHECKING:
 _VERIFY_TIMEOUT_S = 10.0
 _FEW = 100  # messages of `delay.refused`, of which only the oldest is read
 
-# For the loops, which no client waits for. After it a publish counts as lost and is made again.
+# The time limit for publishes of loops, for which no client waits. After it a publish counts as lost and is repeated.
 _RELEASE_TIMEOUT_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """The findings of one inspection. `mended`: missing objects that it has declared again."""
+    """The findings of one inspection. `mended`: missing objects that the inspection has declared again."""
 
     findings: list[Finding]
     mended: list[str]
 
 
 class Broker:
-    """RabbitMQ over a connection for each purpose: requests publish, loops publish, requests take messages, feeds serve
-    pulls, and each queue of the bridge has one for its reader.
+    """RabbitMQ, with one connection for each purpose: publishes of requests, publishes of loops, messages that requests
+    take, feeds of pulls, searches of dead letters, and one for each `reader`.
 
-    RabbitMQ blocks publishers by connection, and acks have to go on. A request also gives up far sooner than a loop.
-    Clients decide how many pulls wait, and which messages RabbitMQ can't deliver without closing a connection.
+    The reasons: RabbitMQ blocks publishers by connection, and acks have to go on. A request gives up far sooner than a
+    loop. Clients decide how many pulls wait. They also send messages that RabbitMQ can't deliver without closing the
+    connection.
     """
 
     def __init__(self, settings: Settings, listed: Existing, tracing: Deliveries | None = None) -> None:
-        """`listed`: returns those of the topics that are on the list. Loops publish only to these. `tracing`: gets the
-        spans of releases, if deliveries are traced."""
+        """`listed`: returns which of some topics are on the list of topics; loops publish only to these. `tracing`:
+        gets the spans of releases; None: deliveries are not traced."""
         self._names = Names(
             prefix=settings.prefix, ready=settings.ready_prefix, dead=settings.dead_prefix, lanes=settings.lanes
         )
@@ -78,8 +79,8 @@ class Broker:
         self.breaker = Breaker()
 
         nodes = settings.amqp_url.split(",")
-        # Each process begins at another node. Otherwise the first node would have all connections, and lose them at
-        # once.
+        # Each process begins at a random node. Otherwise the first node would have all connections, which would then be
+        # lost together.
         first = randrange(len(nodes))
         nodes = nodes[first:] + nodes[:first]
 
@@ -131,11 +132,12 @@ class Broker:
         return TracedCopyPublisher(*parts, bundles=self._settings.bundles, tracing=self._tracing)
 
     async def start(self) -> None:
-        """Declares everything but topics, and checks the broker.
+        """Declares all objects but the queues of topics, and checks the broker.
 
         Raises:
             BrokerUnavailable
-            BrokerUnfit: the bridge can't keep its promises on it: too old, broken, or a feature flag is missing.
+            BrokerUnfit: the bridge can't keep its promises on this RabbitMQ: it is too old or broken, or lacks a
+                feature flag.
         """
         await self.declared.wheel.ensure()
         async with translated(_VERIFY_TIMEOUT_S):
@@ -144,8 +146,8 @@ class Broker:
             raise BrokerUnfit("; ".join(str(finding) for finding in report.findings))
 
     def reader(self, queue: str, purpose: str) -> QueueReader:
-        """Returns the reader of one of the bridge's own queues, the same at each call. `purpose`: as its connection is
-        named on RabbitMQ."""
+        """Returns the reader of one of the bridge's queues. There is one reader for each queue. `purpose`: the name
+        that RabbitMQ shows for its connection."""
         if queue not in self._readers:
             self._readers[queue] = QueueReader(self._connection(purpose), queue, self._put_aside)
         return self._readers[queue]
@@ -159,7 +161,7 @@ class Broker:
         return submitted(self._names, message, now_ms=now_ms)
 
     def has_waited(self, delivery: Delivery, message_id: str) -> bool:
-        """Whether a message in a ready queue came there straight out of the wheel, after its whole delay."""
+        """Whether a message came into its ready queue straight out of the wheel, after its whole delay."""
         names, died = self._names.lane_for(message_id), deaths(delivery.properties.headers)
         return left_of_key_ms(names, delivery.routing_key, died) == 0
 
@@ -168,8 +170,8 @@ class Broker:
     ) -> Inspection:
         """Checks the objects on the broker, and declares those that are missing.
 
-        `listed`: reads the list of topics again, before any queue is declared. `whole`: also checks what can't change
-        in place.
+        `listed`: reads the list of topics; it is called again before any queue is declared. `whole`: also checks
+        properties that can't change while an object exists.
 
         Raises:
             Unavailable
@@ -201,7 +203,7 @@ class Broker:
         return self._names.topic_of_ready_queue(queue) or self._names.topic_of_dead_queue(queue)
 
     async def check(self) -> None:
-        """Checks that RabbitMQ takes messages. Asks it only if a call has timed out since its last answer.
+        """Checks that RabbitMQ takes messages. Asks RabbitMQ only if a call has timed out since its last answer.
 
         Raises:
             BrokerUnavailable: RabbitMQ is away, or blocks publishers.
@@ -209,11 +211,11 @@ class Broker:
         await self._check(ask=self.breaker.state is not BreakerState.CLOSED)
 
     async def probe(self) -> list[Finding]:
-        """Publishes an empty message to each of two queues of the bridge's own, over the connection of sends, and waits
-        for the confirms. If the connection is lost, it connects to each other node once, as the next sends would.
+        """Publishes an empty message to each of the bridge's two probe queues, over the connection of sends, and waits
+        for the confirms. If the connection is lost, tries each other node once, as the next sends would.
 
         Returns:
-            A finding for a queue that does not confirm while others do.
+            A finding for each queue that does not confirm while other queues do.
 
         Raises:
             BrokerUnavailable: RabbitMQ is away, frozen or cut off from its majority, blocks publishers, or refuses the
@@ -253,12 +255,12 @@ class Broker:
             await self._publishing.ping()
 
     async def blocked(self) -> bool:
-        """Returns whether RabbitMQ blocks publishers, as far as the open connection knows."""
+        """Whether RabbitMQ blocks publishers, as far as the open connection knows."""
         return await self._publishing.blocked()
 
     async def depths(self) -> dict[str, int]:
-        """Counts the messages in the bridge's own queues, without those that bridges hold: `checkpoint` of all lanes,
-        `acks`, `refused`, `ingress` and `unroutable`. Leaves out queues that are missing.
+        """Counts the messages in the bridge's own queues: `checkpoint` of all lanes, `acks`, `refused`, `ingress` and
+        `unroutable`. Does not count unacknowledged messages, which bridges hold. Leaves out queues that are missing.
 
         Raises:
             BrokerUnavailable
@@ -277,7 +279,8 @@ class Broker:
         """Counts the messages in each slot, in all lanes together. A bundle counts as one.
 
         Returns:
-            By the slot's name in the first lane, the shortest wait first: its wait in ms, and its messages.
+            For each slot, by its name in the first lane: its wait in ms and the number of messages. The shortest wait
+            is first.
 
         Raises:
             BrokerUnavailable
@@ -297,6 +300,6 @@ class Broker:
 
 
 def _ends_of(binding: str) -> tuple[str, str]:
-    """Returns the source and the destination in the name of a finding about a binding."""
+    """Returns source and destination of a binding, from the name of a finding about it."""
     source, _, rest = binding.removeprefix("binding ").partition(" --")
     return source, rest.rpartition("--> ")[2]

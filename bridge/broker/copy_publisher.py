@@ -36,7 +36,8 @@ class CopyPublisher:
         *,
         bundles: bool,
     ) -> None:
-        """Without `bundles` every copy travels alone."""
+        """`bundles`: copies may share bundles; False: every copy travels alone. `existing`: returns which of some
+        topics may have queues."""
         self._declared = declared
         self._names = names
         self._publisher = publisher
@@ -45,8 +46,8 @@ class CopyPublisher:
         self._bundles = bundles
 
     async def publish(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
-        """Publishes all copies in one burst. Returns for each copy None once its confirm counts, or the error. A
-        `NotPublished` means that no queue has the copy."""
+        """Publishes all copies in one burst. Returns once all confirms count (`declared/young_queues.py`): for each
+        copy None, or the error. A `NotPublished` means that no queue has the copy."""
         try:
             refused = await self._declare(publications)
         except Unavailable as error:
@@ -60,7 +61,7 @@ class CopyPublisher:
         return _with_refused(topics, refused, await self._publish(left) if left else [])
 
     async def park(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
-        """Publishes copies into the wheel, as `publish` does, whether their topics have queues or not."""
+        """Publishes copies into the wheel as `publish` does, but declares no queues of their topics."""
         try:
             await self._declared.wheel.ensure()
         except BrokerUnavailable as error:
@@ -100,11 +101,11 @@ class CopyPublisher:
     async def park_again(
         self, topic: str, kind: CopyKind, entries: Sequence[tuple[Entry, float]]
     ) -> list[BrokerUnavailable | None]:
-        """Publishes entries out of bundles in new bundles, each entry with what is left of its delay, in ms. Returns
-        as `publish` does.
+        """Publishes entries out of bundles in new bundles. Each entry comes with what is left of its delay, in ms.
+        Returns as `publish` does.
 
-        The entries are not read, so nobody knows whether their topic still exists. Its queues are declared when they
-        come due.
+        The entries are not decoded, so the topic is not checked and may be removed by now. Its queues are declared when
+        the copies are due.
         """
 
         async def again(missing: Sequence[Carrying]) -> list[BrokerUnavailable | None]:
@@ -127,8 +128,8 @@ class CopyPublisher:
         carrying: Sequence[Carrying],
         again: Callable[[Sequence[Carrying]], Awaitable[list[BrokerUnavailable | None]]],
     ) -> dict[int, BrokerUnavailable | None]:
-        """Publishes messages in one burst, and those that found no queue a second time by `again`. Returns the result
-        of each copy, by its index."""
+        """Publishes messages in one burst. Those that found no queue are published a second time by `again`. Returns
+        the result of each copy, by the copy's index."""
         results = await self._publisher.publish([outgoing for _, outgoing in carrying])
         missing = [at for at, error in enumerate(results) if isinstance(error, Unroutable)]
         if missing:
@@ -137,7 +138,7 @@ class CopyPublisher:
         return {at: result for (indexes, _), result in zip(carrying, results, strict=True) for at in indexes}
 
     async def refuse(self, message: Message | Copy, reason: str) -> None:
-        """Puts a message aside, with the reason, for an operator to see.
+        """Puts a message aside: publishes it to `delay.refused` with the reason, for an operator.
 
         `message`: a delivery that can't be read, or a copy out of a bundle that can't be published.
 
@@ -165,7 +166,7 @@ class CopyPublisher:
     async def _publish_again(
         self, publications: list[Publication], outgoing: list[Outgoing]
     ) -> list[BrokerUnavailable | None]:
-        """Declares again what somebody has deleted, and publishes a second time."""
+        """Declares queues and bindings again that somebody has deleted, and publishes a second time."""
         try:
             if any(publication.route is not Route.DEAD for publication in publications):
                 # An exchange of the wheel may have lost its bindings.
@@ -179,8 +180,8 @@ class CopyPublisher:
         return _with_refused(topics, refused, await self._publisher.publish(left))
 
     async def _declare(self, publications: Sequence[Publication]) -> dict[str, NotPublished]:
-        """Declares the queues that the publications need. Returns by topic why it has no queue: it was removed, or
-        RabbitMQ refuses the declare. That concerns no other topic.
+        """Declares the queues that the publications need. Returns the errors by topic: the topic was removed, or
+        RabbitMQ refuses the declare. Such an error concerns no other topic.
 
         Raises:
             Unavailable
@@ -214,13 +215,13 @@ async def _refusals(ensure: Callable[[str], Awaitable[None]], topics: Collection
 def _with_refused(
     topics: Sequence[str], refused: Mapping[str, NotPublished], results: Sequence[BrokerUnavailable | None]
 ) -> list[BrokerUnavailable | None]:
-    """Returns a result for each topic: the error of a refused one, and for the others, in order, the given results."""
+    """Returns one result for each item of `topics`: the error of a refused topic, or the next one of `results`."""
     others = iter(results)
     return [refused[topic] if topic in refused else next(others) for topic in topics]
 
 
 def _dead_topics(publications: Sequence[Publication]) -> set[str]:
-    """Returns the topics of dead letters that have a queue of their own."""
+    """Returns the topics of publications that go to the dead-letter queue of their topic."""
     return {
         publication.copy.topic
         for publication in publications
@@ -234,6 +235,6 @@ def _note_arrival(publication: Publication, error: BrokerUnavailable | None) -> 
 
 
 def _sent_long_before(copy: Copy) -> bool:
-    """Returns whether a bridge sent the message seconds before it was due, and declared its topic's queues then."""
-    # Nobody declares queues when an AMQP client sends its own message, which has no epoch.
+    """Whether a bridge sent the message seconds before it was due; the bridge declared the topic's queues then."""
+    # When an AMQP client publishes a message, which has no epoch, nobody declares queues.
     return copy.epoch > 0 and copy.due_ms - copy.created_ms >= _OLD_AFTER_MS

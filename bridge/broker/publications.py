@@ -1,7 +1,7 @@
-"""Decides as which messages copies are published: where each goes, and which of them share a bundle. Pure.
+"""Makes the AMQP messages for copies: decides where each copy goes, and which copies share a bundle. Pure.
 
-Copies of one topic that are published together share bundles by windows (`copies/windows.py`). A copy that is alone in
-its window is a plain message.
+Copies of one topic that are published together share a bundle if they are in one window (`copies/windows.py`). A copy
+that is alone in its window is a message by itself.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from topology.names import Names
 from topology.wheel import MAX_DELAY_MS, TENTH_MS, ceil_to_tenth, floor_to_tenth, route
 
 LEAD_MS = 100
-"""How much short of due the wheel aims, so that the checkpoint can release at the exact moment."""
+"""How much before the due moment the wheel aims, so that the checkpoint can release at the exact moment."""
 
 Carrying = tuple[tuple[int, ...], Outgoing]
 """A message to publish, with the indexes of the copies that it carries."""
 
 
 class Route(Enum):
-    """The place that a copy is published to. `DEAD` is the topic's dead-letter queue, or the one that all messages
-    with a target share."""
+    """The place to which a copy is published. `DEAD` is the topic's dead-letter queue. For a message with a target, it
+    is the queue `delay.unroutable`, which all topics share."""
 
     WHEEL = "wheel"
     READY = "ready"
@@ -41,14 +41,14 @@ class Route(Enum):
 class Publication:
     """A copy and its route.
 
-    `left_ms`: for the wheel, what is left of its delay.
-    `exact`: the wheel aims short of due, and the checkpoint waits for the moment. So the copy needs a kind. Otherwise
-    the delay is rounded up to a tenth of a second, and a usual delay is one hop.
-    `kind`: written in the key, unless it is plain; such a copy goes to the checkpoint also in a direct topic.
-    `live_for_ms`: for a ready queue or a target, what is left of its time to live, 0 for no end.
+    `left_ms`: for the wheel, what is left of the copy's delay.
+    `exact`: for the wheel, it brings the copy before the due moment, and the checkpoint waits for that moment. So the
+    copy needs a kind. False: the delay is rounded up to a tenth of a second, and a usual delay is one hop.
+    `kind`: written in the key, unless it is plain. A copy with a kind goes to the checkpoint even in a direct topic.
+    `live_for_ms`: for a ready queue or a target, what is left of the time to live; 0 for no end.
     `reason`: for a dead-letter queue, why the copy is a dead letter.
-    `shares`: for the wheel, the copy may travel in one bundle with others that are published with it.
-    `arrived`: for a ready queue or a target, called once a queue has confirmed the copy, also if its confirm does not
+    `shares`: for the wheel, the copy may share a bundle with other copies that are published with it.
+    `arrived`: for a ready queue or a target, called once a queue has confirmed the copy, even if the confirm does not
     count yet.
     """
 
@@ -64,19 +64,23 @@ class Publication:
 
 
 def parked_ms(left_ms: float, *, exact: bool) -> int:
-    """Returns how long the wheel keeps a copy whose delay ends in `left_ms`: in ms, a whole number of tenths of a
-    second, and at most the longest delay: our estimate of Redis' clock is a little behind."""
+    """Returns how many ms the wheel keeps a copy whose delay ends in `left_ms`: a whole number of tenths of a second.
+
+    It is limited to the longest delay, because the estimate of Redis' clock is a little behind, so `left_ms` may be
+    more.
+    """
     return min(floor_to_tenth(left_ms - LEAD_MS) if exact else ceil_to_tenth(left_ms), MAX_DELAY_MS)
 
 
 def short_ms() -> int:
-    """Returns how early the wheel brings a copy at most, in ms."""
+    """Returns how many ms before its due moment, at most, the wheel brings a copy."""
     return LEAD_MS + TENTH_MS
 
 
 def letter_may_follow(publication: Publication) -> bool:
-    """Returns whether the next copy may be a dead letter in a dead queue of its topic's own. It is one when this lease
-    copy ends the lease of a message without retries left, or when the last retry, whose copy this is, fails too."""
+    """Whether the message's next copy may go to its topic's dead queue. That happens in two cases: this is the lease
+    copy of a message without retries left, and the lease ends; or this is the copy of the last retry, and that delivery
+    fails."""
     copy = publication.copy
     if publication.kind is CopyKind.LEASE:
         last = copy.max_retry + 1
@@ -88,7 +92,7 @@ def letter_may_follow(publication: Publication) -> bool:
 
 
 def messages(names: Names, publications: Sequence[Publication], *, bundled: bool) -> Iterator[Carrying]:
-    """Yields the messages that carry the copies."""
+    """Yields the messages that carry the copies. `bundled`: copies may share bundles."""
     alone = dict.fromkeys(range(len(publications)))
     groups = _groups(publications) if bundled and len(publications) > 1 else []
     for group in groups:
@@ -103,7 +107,8 @@ def messages(names: Names, publications: Sequence[Publication], *, bundled: bool
 def parked_again(
     names: Names, topic: str, kind: CopyKind, entries: Sequence[tuple[Entry, float]]
 ) -> Iterator[Carrying]:
-    """Yields the bundles that carry entries out of other bundles, each with what is left of its delay, in ms."""
+    """Yields new bundles for entries that were taken out of bundles. Each entry comes with what is left of its delay,
+    in ms."""
     for window in windows([left_ms for _, left_ms in entries]):
         for packed in bundles.pack(topic, [entries[at][0] for at in window]):
             indexes = tuple(window[at] for at in packed.indexes)
@@ -112,7 +117,7 @@ def parked_again(
 
 
 def _groups(publications: Sequence[Publication]) -> list[list[int]]:
-    """Returns the indexes of the copies that may share a bundle, where they are at least two."""
+    """Groups the copies that may share bundles. Returns lists of at least two indexes."""
     groups: dict[tuple[str, CopyKind], list[int]] = {}
     for at, publication in enumerate(publications):
         if publication.shares and publication.route is Route.WHEEL:
@@ -121,7 +126,7 @@ def _groups(publications: Sequence[Publication]) -> list[list[int]]:
 
 
 def _bundled(names: Names, publications: Sequence[Publication], group: list[int]) -> Iterator[Carrying]:
-    """Yields the bundles of copies that may share one."""
+    """Yields the bundles of a group of copies that may share bundles. Copies that fit none are left out."""
     first = publications[group[0]]
     for window in windows([publications[at].left_ms for at in group]):
         sharing: list[int] = []

@@ -1,18 +1,19 @@
 """Puts messages aside that RabbitMQ can't give to an AMQP 0.9.1 client, so that no such message stops a reader.
 
-RabbitMQ closes the reader's connection over such a message, requeues it, and does the same again. So after such a close
-the first messages of the queue are read over AMQP 1.0, where RabbitMQ converts nothing. Each that it can't convert goes
-to `delay.refused`: its bytes as the body, and the reason in a header. The others are left in the queue.
+RabbitMQ closes the reader's connection over such a message and requeues it. The next connection would end in the same
+way. So after such a close, the bridge reads the first messages of the queue over AMQP 1.0, where RabbitMQ converts
+nothing. It publishes each message that RabbitMQ can't convert to `delay.refused`: its bytes as the body, and the reason
+in a header. It leaves the other messages in the queue.
 
-RabbitMQ can't write some messages in AMQP 1.0, and ends that session over them. Then they are read one by one. What a
-session held comes behind all else that RabbitMQ has requeued, as the message at fault has been. So each next session
-begins behind the message that ended the one before, until all have been seen:
+RabbitMQ can't write some messages in AMQP 1.0, and ends the session over them. Then the bridge reads the messages one
+by one. RabbitMQ requeues the messages that a session held, and the one that ended it, behind all other messages. So the
+next session begins behind the message that ended the session before, until all messages have been seen:
 
     requeued:  a  NULL  uuid  b     a session reads `a`, and ends over NULL
-               uuid  b  a  NULL     the next one puts `uuid` aside, reads `b` and `a`, and ends over NULL
-               b  a  NULL           AMQP 0.9.1 can have all of them
+               uuid  b  a  NULL     the next session puts `uuid` aside, reads `b` and `a`, and ends over NULL
+               b  a  NULL           an AMQP 0.9.1 client can get all of these
 
-A message that neither protocol can have stops its reader. `PutAside.in_vain` tells it.
+A message that RabbitMQ can write in neither protocol stops its reader. `PutAside.in_vain` reports that.
 """
 
 from __future__ import annotations
@@ -39,19 +40,19 @@ from topology.names import LONGEST_NAME
 log = structlog.get_logger(__name__)
 
 CONTENT_TYPE: Final = "application/vnd.delaybridge.amqp-1.0"
-"""Of a message in `delay.refused` whose body is a whole message of AMQP 1.0."""
+"""The content type of a message in `delay.refused` whose body is a whole message of AMQP 1.0."""
 
 _WITHIN_S: Final = 10.0
 _LONGEST_SHOWN: Final = 100
 _MOST_NEXT: Final = 2_000  # more than a pull, a feed or a search reads at once
 _MOST_CUTS: Final = 8  # of sessions in one search; the next search goes on behind them
 _MOST_FAILURES: Final = 16  # queues
-_TOLD_AT: Final = 2  # times: another bridge may have found the message
+_TOLD_AT: Final = 2  # failures before one is reported: after the first, another bridge may have found the message
 _SHOWN_S: Final = 60.0
-"""How long a failure is a finding. A reader that is stopped has the next one within seconds."""
+"""How long a failure is reported. A reader that is stopped has its next failure within seconds."""
 
 Refuse = Callable[[Message, str], Awaitable[None]]
-"""Publishes a message to `delay.refused`, with the reason, and returns once that is confirmed."""
+"""A function that publishes a message to `delay.refused` with the reason, and returns once RabbitMQ confirms that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,8 @@ class _AsBytes:
 
 
 class _Failure(NamedTuple):
-    """That a queue was searched in vain. `times`: without a success or a long pause between."""
+    """The searches of a queue that failed. `times`: how many failed without a success or a long pause between them.
+    `at_s`: when the latest failed. `reason`: of the latest."""
 
     at_s: float  # of `monotonic()`
     times: int
@@ -75,7 +77,7 @@ class _Failure(NamedTuple):
 
 
 class PutAside:
-    """One queue at a time: a crash may have cut the readers of many."""
+    """Searches queues for messages that RabbitMQ can't give. One queue at a time, as one crash may cut many readers."""
 
     def __init__(self, refuse: Refuse, tls: SSLContext | None) -> None:
         self._refuse = refuse
@@ -85,14 +87,15 @@ class PutAside:
 
     @property
     def in_vain(self) -> dict[str, str]:
-        """The queues that were lately searched in vain, and not only once, with the reasons."""
+        """The queues whose search lately failed more than once, with the reasons."""
         since_s, failures = monotonic() - _SHOWN_S, self._failures.items()
         return {queue: one.reason for queue, one in failures if one.times >= _TOLD_AT and one.at_s > since_s}
 
     async def unreadable(self, url: str, queue: str, most: int) -> None:
-        """Puts those aside of the queue's first `most` messages.
+        """Puts messages aside that RabbitMQ can't give, among the queue's first `most` messages.
 
-        `url`: the node to ask. A failure is told: the queue's reader tries again in any case.
+        `url`: the node to ask. Raises nothing: a failure is noted in `in_vain`, because the queue's reader tries again
+        in any case.
         """
         try:
             async with self._turn, asyncio.timeout(_WITHIN_S):
@@ -113,7 +116,8 @@ class PutAside:
         self._failures[queue] = _Failure(now_s, times, reason)
 
     async def _search(self, url: str, queue: str, most: int) -> None:
-        """Raises BrokerUnavailable, such as DrainCut where nothing was put aside."""
+        """Searches the queue. Raises BrokerUnavailable, such as DrainCut if the search was cut and put no message
+        aside."""
         at_once, seen, cuts, found = most, 0, 0, 0
         while True:
             try:
@@ -123,7 +127,7 @@ class PutAside:
                         found += await self._judge(receiver, queue, taken)
             except DrainCut:
                 if at_once > 1:
-                    at_once, seen = 1, 0  # RabbitMQ has taken an unknown number out of the queue, and given them back
+                    at_once, seen = 1, 0  # RabbitMQ has requeued an unknown number of messages, so count again
                     continue
                 seen, cuts = seen + 1, cuts + 1
                 if seen < most and cuts < _MOST_CUTS:
@@ -133,7 +137,7 @@ class PutAside:
             return
 
     async def _judge(self, receiver: Receiver, queue: str, taken: Taken) -> bool:
-        """Returns whether it has put the message aside."""
+        """Puts the message aside if RabbitMQ can't convert it. Returns whether it did."""
         if (judged := _unreadable(queue, taken.message, receiver.version)) is None:
             return False
         message, reason = judged
@@ -145,17 +149,17 @@ class PutAside:
 
 
 class QueueReader:
-    """Consumes one of the bridge's own queues over a connection of its own, so that no message stops other readers."""
+    """Consumes one of the bridge's queues. Has its own connection, so that no message stops other readers."""
 
     def __init__(self, connection: BrokerConnection, queue: str, put_aside: PutAside) -> None:
         self.connection = connection
         self._queue = queue
         self._put_aside = put_aside
-        self._crashes = 0  # of the connection, when the queue was last looked through
+        self._crashes = 0  # of the connection, when the queue was last searched
 
     async def open(self, *, prefetch: int, received: Received) -> Consumer:
-        """Opens a consumer, as `Consumer.open` does. After RabbitMQ has closed the connection over an error of its own,
-        puts the messages aside that may have caused it.
+        """Opens a consumer, as `Consumer.open` does. If RabbitMQ has closed the connection over an error of its own,
+        first puts messages aside that may have caused it.
 
         Raises:
             BrokerUnavailable
@@ -165,15 +169,16 @@ class QueueReader:
         return await Consumer.open(self.connection, self._queue, prefetch=prefetch, received=received)
 
     async def look(self, most: int) -> None:
-        """Looks through the queue's first `most` messages, if the connection was closed so since the last look."""
+        """Searches the queue's first `most` messages, if RabbitMQ has closed the connection over an error of its own
+        since the last search. Puts messages aside that may have caused it."""
         if (crashes := self.connection.crashes) > self._crashes:
             await self._put_aside.unreadable(self.connection.url, self._queue, most)
             self._crashes = crashes
 
 
 class TakingGuard:
-    """Counts the crashes of the connections that take messages out of any queue. A crash does not say which queue it
-    was. So each that was read meanwhile is looked through."""
+    """Guards the connections that take messages out of any queue. A crash of such a connection does not say which queue
+    caused it. So callers search each queue that they read meanwhile."""
 
     def __init__(self, connections: Sequence[BrokerConnection], put_aside: PutAside) -> None:
         self._connections = connections
@@ -185,12 +190,13 @@ class TakingGuard:
         return sum(connection.crashes for connection in self._connections)
 
     async def look(self, queue: str) -> None:
-        """Puts messages aside of those that are next in the queue."""
+        """Puts messages aside that RabbitMQ can't give, among the next messages of the queue."""
         await self._put_aside.unreadable(self._connections[0].url, queue, _MOST_NEXT)
 
 
 def _unreadable(queue: str, message: bytes, version: tuple[int, ...]) -> tuple[Message, str] | None:
-    """Returns what is put aside of a message, and why, as text for an operator. None: RabbitMQ can convert it."""
+    """Returns the message to put aside, and the reason as text for an operator. None: RabbitMQ can convert the
+    message."""
     try:
         read = header(message)
         why = why_not_given(read, version)

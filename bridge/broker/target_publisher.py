@@ -1,7 +1,7 @@
 """Publishes released copies to the exchanges of other applications.
 
-RabbitMQ closes a channel over a publish to a missing exchange. So these messages have channels of their own, and a
-burst has messages for one exchange only: its refusal concerns no other message.
+RabbitMQ closes a channel after a publish to a missing exchange. So these messages have channels of their own, and each
+burst has messages for one exchange only. Then a missing exchange fails no message for another exchange.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from topology.names import Names
 
 class TargetPublisher:
     def __init__(self, names: Names, publisher: Publisher) -> None:
-        """`publisher`: one to others (`Publisher.__init__`)."""
+        """`publisher`: made with `to_others` (`Publisher.__init__`)."""
         self._names = names
         self._publisher = publisher
 
     async def publish(self, messages: Sequence[Outgoing]) -> list[BrokerUnavailable | None]:
-        """Publishes all messages. Returns for each None once it is confirmed, or the error. `Unroutable`: no queue has
-        it, and none will have it until somebody changes an exchange, a binding or a right."""
+        """Publishes all messages. Returns for each message None if it is confirmed, or the error. `Unroutable`: no
+        queue has the message, and a new try fails too until somebody changes an exchange, a binding or a right."""
         errors: list[BrokerUnavailable | None] = [None] * len(messages)
         by_exchange: dict[str, list[int]] = {}
         for at, message in enumerate(messages):
@@ -38,7 +38,7 @@ class TargetPublisher:
 
     async def _publish(self, exchange: str, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
         if not exchange or self._names.owns_exchange(exchange):
-            # Anybody may write a target into a header, and such a message would come back for ever.
+            # Any client may write a target into a header. A message with such a target would come back for ever.
             why = Unroutable(f"{exchange!r} can't be a target: it is the default exchange, or one of the bridge's own")
             return [why] * len(messages)
         errors = await self._publisher.publish(messages)

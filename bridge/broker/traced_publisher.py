@@ -1,6 +1,7 @@
-"""Publishes copies, and traces those that it releases: a span lasts until the confirm.
+"""Publishes copies, and traces releases: the span of a release lasts until the confirm.
 
-A released copy takes the span's context along, for whoever takes the copy. The sender's own headers stay as they are.
+A released copy has the span's context in a header, for the consumer that takes the copy. The sender's headers stay as
+they are.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class TracedCopyPublisher(CopyPublisher):
 
     def _begun(self, publication: Publication) -> DeliverySpan | None:
         copy = publication.copy
-        # A copy that was taken and is given back has been released before.
+        # A copy that was taken and put back has been released before.
         if publication.route not in (Route.READY, Route.TARGET) or OF_RELEASE in copy.envelope.headers:
             return None
         target = copy.envelope.target
@@ -65,7 +66,8 @@ class TracedCopyPublisher(CopyPublisher):
 
 
 def _with_span(publication: Publication, span: DeliverySpan) -> Publication:
-    """The publication with the span's context. The span ends with the confirm, which may count later."""
+    """Returns the publication with the span's context. The span ends with the confirm, even if that counts only
+    later."""
     copy = _with_context(publication.copy, span)
     return replace(publication, copy=copy, arrived=partial(_arrived, span, publication.arrived))
 

@@ -1,1 +1,1 @@
-"""Runs the loops, which work without a caller: checkpoint, callbacks, audit, recorded acks, watch."""
+"""Runs the loops, which work without a caller: checkpoint, ingress, callbacks, audit, schedules, watch and others."""

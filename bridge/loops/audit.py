@@ -1,8 +1,9 @@
 """Audits the records: finds messages whose copy is lost and sends them again from the body that Redis keeps.
 
-A copy is lost when somebody purges or deletes its queue. Its record then stays past the moment at which the copy should
-have arrived at the checkpoint. The repair is a successor like any other (`service/succession.py`). So a copy that turns
-up after all is a ghost, and several processes may audit at once.
+A copy is lost when somebody purges or deletes its queue. Then the record stays in its state past the moment at which
+the copy should have arrived at the checkpoint. The repair publishes a successor, as every change does
+(`service/protocol/succession.py`). So if the old copy appears after all, it is a ghost, and several processes may audit
+at once.
 """
 
 from __future__ import annotations
@@ -42,24 +43,24 @@ _PASS = 1_000
 _PAGE = 100
 _RETRY_S = 1.0
 _Repair = ChangeVerdict | NackVerdict | ReturnedVerdict
-"""What the calls that repair a message answer."""
+"""The verdicts of the calls that repair a message."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overdue:
-    """A message without a live copy, as the audit found it. `done`: what the audit did, which is `resent`, `expired`
-    (its time to live has passed), or None."""
+    """A message without a live copy, as the audit found it. `body_kept`: Redis has the body, so the message can be sent
+    again. `done`: what the audit did: `resent`; `expired`, as the time to live has passed; or None for nothing."""
 
     record: Record
-    overdue_ms: int  # since the moment its copy should have arrived
+    overdue_ms: int  # since the moment at which the copy should have arrived
     body_kept: bool
     done: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """A message whose copy is lost. `kept`: the envelope with its body, which can be sent again; None if no body was
-    kept."""
+    """A message whose copy is lost. `kept`: the envelope with its body, from which the message can be sent again; None
+    if Redis did not keep the body."""
 
     overdue: Overdue
     kept: Envelope | None
@@ -67,8 +68,8 @@ class _Lost:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pass:
-    """The result of one pass. `last`: it reached the end of the last topic, so the next pass begins with the first
-    topic."""
+    """The result of one pass. `last`: the pass reached the end of the last topic, so the next pass begins with the
+    first topic."""
 
     found: Sequence[Overdue]
     last: bool
@@ -76,7 +77,7 @@ class Pass:
 
 class Audit:
     def __init__(self, context: Context, checkpoint: Loop | None = None) -> None:
-        """`checkpoint`: the checkpoint of this process, if it runs one."""
+        """`checkpoint`: the checkpoint of this process; None: the process runs none."""
         self._store = context.store
         self._records = context.records
         self._topics = context.topics
@@ -86,7 +87,7 @@ class Audit:
         self._grace_ms = context.settings.audit_grace
         self._checkpoint = checkpoint
         self._part = context.part_name("audit")
-        # Messages that fell due while no bridge ran arrive late and are not lost.
+        # The copies of messages that fell due while no bridge ran are late, but not lost.
         self._behind_s = -inf if checkpoint is None else monotonic()
         self._topics_left: deque[str] = deque()
         self._cursor: tuple[int, str] | None = None
@@ -119,8 +120,11 @@ class Audit:
         return self._every_s
 
     async def run_once(self, *, repair: bool = True) -> Pass | None:
-        """Looks at up to a thousand records, from where the last pass ended. Returns None while the checkpoint is
-        behind, and for the grace after that: copies are late then, not lost.
+        """Looks at up to a thousand records, from the place where the last pass ended. `repair`: also repairs lost
+        messages.
+
+        Returns None while the checkpoint is behind, and for the time BRIDGE_AUDIT_GRACE after that: copies are late
+        then, not lost.
 
         Raises:
             Unavailable: some messages may be repaired.
@@ -151,8 +155,8 @@ class Audit:
         return Pass(found=found, last=not self._topics_left)
 
     def _report(self, counts: Mapping[str, int]) -> None:
-        """Sets the gauge of each topic's label, and removes those of all other topics. A process has an audit for each
-        pool, so the gauges of other audits stay."""
+        """Sets the gauge of each label in `counts`, and removes other gauges that this audit has set. Gauges of other
+        audits stay: a process has one audit for each pool."""
         for label in self._reported - counts.keys():
             OVERDUE.remove(label)
         self._reported = set(counts)
@@ -165,8 +169,8 @@ class Audit:
         return await self._declared.checkpoint_depth() > 0
 
     async def _page(self, topic: str, *, repair: bool) -> tuple[int, list[Overdue]]:
-        """Looks at the next records of the topic. Returns how many there are, and which of their messages are lost. It
-        reads only the bodies of these, a portion at a time."""
+        """Looks at the next records of the topic. Returns how many records there were, and their lost messages. Reads
+        only the bodies of lost messages, a portion at a time."""
         # No bridge sees the messages of a direct topic become ready.
         direct = (await self._topics.policy(topic)).release is Release.DIRECT
         states = (State.LEASED,) if direct else (State.WAITING, State.LEASED)
@@ -191,13 +195,14 @@ class Audit:
         return len(entries), found
 
     async def _look(self, topic: str, ids: Sequence[str], states: Sequence[State], *, repair: bool) -> list[Overdue]:
-        """Reads these messages again, with their bodies, and repairs them if asked to."""
+        """Reads these messages again, with their bodies. Returns those that are still lost. `repair`: repairs them
+        first."""
         looked = await self._overdue([self._records.look(topic, message_id) for message_id in ids], states)
         lost = [_lost(outcome) for outcome in looked]
         return await self._repair(lost) if repair else [message.overdue for message in lost]
 
     async def _overdue(self, calls: Sequence[Call[Asked]], states: Sequence[State]) -> list[Asked]:
-        """Asks about messages. Returns the outcomes of those whose copy is late by more than the grace."""
+        """Asks Redis about messages. Returns the outcomes of messages whose copy is late by at least the grace."""
         return [
             outcome
             for outcome in await self._store.run(calls)
@@ -207,7 +212,8 @@ class Audit:
         ]
 
     async def _repair(self, lost: Sequence[_Lost]) -> list[Overdue]:
-        """Ends messages whose time to live has passed and sends the others again. Returns what was done with each."""
+        """Ends messages whose time to live has passed, and sends other messages again. Returns all with their
+        `done`."""
         now_ms = int(self._store.clock.now_ms())
         steps = [self._step(message, now_ms) for message in lost]
         repaired: list[Overdue] = []
@@ -221,14 +227,14 @@ class Audit:
         return repaired
 
     def _step(self, message: _Lost, now_ms: int) -> Step[_Repair]:
-        """The repair of one message; an empty step where its body was not kept."""
+        """Returns the repair of one message; an empty step if Redis did not keep its body."""
         record = message.overdue.record
         if 0 < record.expires_ms <= now_ms:
             return Step(name=self._expired(record))
         if message.kept is None:
             return Step()
         nonce = new_nonce()
-        # The checkpoint finds out that the retries are used up, as for any lease that ends.
+        # If the retries are used up, the checkpoint finds that out, as when any lease ends.
         copy = successor(record, message.kept, nonce=nonce, attempt=record.attempts + 1, due_ms=now_ms)
         return Step(
             announce=self._records.announce(copy, arrives_ms=now_ms, now_ms=now_ms),
@@ -242,14 +248,14 @@ class Audit:
         return self._records.change(record, next_nonce=nonce, arrives_ms=due_ms, due_ms=due_ms)
 
     def _expired(self, record: Record) -> Call[Outcome[ReturnedVerdict]]:
-        """Ends a message whose time to live has passed, with the script for copies that come back. It changes nothing
-        else."""
+        """Ends a message whose time to live has passed. The call uses the script for copies that come back from a
+        queue, and changes nothing else."""
         copy = successor(record, Envelope(), nonce=record.nonce, attempt=record.attempts, due_ms=record.due_ms)
         return self._records.returned(replace(copy, epoch=record.epoch), by_ttl=False)
 
 
 def _done(verdict: _Repair) -> str | None:
-    """What became of a message, as `Overdue.done`. None: its record has changed meanwhile."""
+    """Returns what `Overdue.done` says. None: the record has changed since the audit found it."""
     match verdict:
         case ChangeVerdict.CHANGED | NackVerdict.NACKED:
             return "resent"

@@ -1,4 +1,4 @@
-"""Works on the messages of one of the bridge's own queues, over one channel until it is lost."""
+"""Works on the messages of one of the bridge's queues, over one channel until that is lost."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from bridge.service.context import Context
 async def consuming(
     context: Context, queue: str, purpose: str, *, prefetch: int, received: Callable[[Delivery], None]
 ) -> AsyncIterator[Consumer]:
-    """Consumes a queue that is declared with the wheel. If it is missing, declares it for the next try. `purpose`: the
-    connection's name.
+    """Yields a consumer of a queue that is declared with the wheel. If the queue is missing, declares the wheel for the
+    next try. `purpose`: the connection's name.
 
     Raises:
         BrokerUnavailable
@@ -44,8 +44,8 @@ async def work(
     at_once: int = 1,
     beside: Sequence[Coroutine[Any, Any, None]] = (),
 ) -> NoReturn:
-    """Repeats `run_once` until the channel is lost or a run fails. `at_once`: how many runs go side by side. `beside`:
-    what else goes on until then.
+    """Repeats `run_once` until the channel is lost or a run fails. `at_once`: how many runs go on side by side.
+    `beside`: other work that goes on until then.
 
     Raises:
         BrokerUnavailable: the channel is lost.

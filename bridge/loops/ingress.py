@@ -31,13 +31,13 @@ _PREFETCH: Final = 1_000
 _BATCH: Final = 256
 _AT_ONCE: Final = 3  # batches: one waits for Redis while another waits for RabbitMQ
 _RETRY_S: Final = 0.5
-_FAILED_AGAIN_S: Final = 5.0  # after a fault of ours with one message
+_FAILED_AGAIN_S: Final = 5.0  # the pause after a fault of the bridge with one message
 
 _Arrival = Submission | Unusable
 
 
 class Ingress:
-    """Accepts messages in batches, and acknowledges each once it has its record and its copy."""
+    """Accepts messages in batches, and acknowledges each message once it has its record and its copy."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -53,7 +53,7 @@ class Ingress:
         await retrying(self.status, self._session)
 
     async def run_once(self, consumer: Consumer) -> None:
-        """Waits for a message, and accepts a batch of those that have arrived."""
+        """Waits for a message, and accepts a batch of the messages that have arrived."""
         batch = [await self._arrived.get()]
         while len(batch) < _BATCH and not self._arrived.empty():
             batch.append(self._arrived.get_nowait())

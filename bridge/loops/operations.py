@@ -1,13 +1,14 @@
 """Works on bulk operations, a portion of messages at a time.
 
-Before anybody changes the messages of a portion, Redis has them, and the place behind them. A process that dies leaves
-both to the next one, which changes these messages once more and then goes on behind them. A message that is changed
-already counts as done (`bridge/service/bulk/changes.py`). So each message is counted once.
+Before a process changes the messages of a portion, it saves the list of these messages in Redis. It also saves the
+place where the next portion begins. If the process dies, the next process changes the saved messages once more and then
+goes on from that place. A message that is already changed counts as done (`bridge/service/bulk/changes.py`). So each
+message is counted once.
 
-One process at a time has the lease of an operation. Each portion extends it. A process whose lease may have ended
-changes nothing more, and takes an operation again.
+One process at a time has the lease of an operation. Each portion extends the lease. If the lease may have ended, its
+process changes nothing more, and leases an operation anew.
 
-A portion that raises an error that no server's absence explains is left for another try, when the lease has ended.
+If a portion raises an error although all servers answer, the operation waits for another try until its lease has ended.
 Meanwhile the process works on other operations. After some tries the operation fails (`MOST_TRIES`).
 """
 
@@ -37,10 +38,10 @@ log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_S: Final = 1.0
 _HOLD_EVERY_S: Final = 5.0
-"""How often it extends its lease while a portion lasts: a long queue of dead letters takes longer to search."""
+"""How often a process extends its lease while a portion lasts: to search a long queue of dead letters takes longer."""
 _LONGEST_REASON: Final = 300
 _REST: Final = 1.0
-"""How long it pauses after a portion, as a share of the time that the portion took. Sends and releases go on."""
+"""How long a process pauses after a portion, as a share of the portion's duration. Sends and releases run meanwhile."""
 
 
 class Operations:
@@ -60,10 +61,11 @@ class Operations:
         return (monotonic() - began_s) * _REST if worked else _LOOK_EVERY_S
 
     async def run_once(self) -> bool:
-        """Changes a portion of an operation, and notes the next one. Returns False if there is no operation.
+        """Changes a portion of an operation, and saves the next portion. Returns False if no operation is to be worked
+        on.
 
         Raises:
-            Unavailable: some messages of the portion may be changed. The next run goes on with it.
+            Unavailable: some messages of the portion may be changed. The next run repeats the portion.
         """
         # Whatever fails below, the next run is free to take another operation.
         work, self._work = self._work, None
@@ -82,11 +84,13 @@ class Operations:
         return True
 
     async def _work_on(self, work: Work) -> None:
-        """Changes a portion, and keeps the work for the next run where that goes on with it. Raises as `run_once`."""
+        """Changes a portion. If the operation goes on in this process, keeps the work for the next run. Raises as
+        `run_once`."""
         try:
             goes_on = await self._portion(work)
         except Unavailable:
-            # Otherwise each process would take it in turn, as if all before had died over it.
+            # Without a new lease, one process after another would take the operation, and each would count as a failed
+            # try.
             with suppress(Unavailable):
                 await self._bulk.operations.hold(work)
             self._work = work
@@ -106,7 +110,8 @@ class Operations:
             await self._leave(work)
 
     async def _portion(self, work: Work) -> bool:
-        """Returns whether the operation goes on in this process."""
+        """Changes the saved portion, if there is one, then finds and saves the next. Returns whether the operation goes
+        on in this process."""
         if work.is_noted:
             async with self._held(work):
                 changed = await self._bulk.run(work.bulk, work.portion, lambda: _check_lease(work))
@@ -140,7 +145,7 @@ class Operations:
             await holding
 
     async def _leave(self, work: Work) -> None:
-        """Records the end of the operation."""
+        """Records the end of the operation as an action."""
         with suppress(NotFound):  # newer ones have taken its place
             operation = await self._bulk.operations.get(work.lease.operation_id)
             action = Action(
@@ -153,7 +158,7 @@ class Operations:
             await self._actions.record(action)
 
     async def _find(self, work: Work) -> None:
-        """Finds the next messages."""
+        """Finds the messages of the next portion. Sets `is_last` if there are no more behind them."""
         most, taken = work.bulk.most, work.progress.taken
         limit = PORTION if most is None else min(PORTION, most - taken)
         if limit <= 0:
@@ -169,6 +174,6 @@ class Operations:
 
 
 def _check_lease(work: Work) -> None:
-    """Raises Lost where another process may have the operation."""
+    """Raises Lost if another process may have the operation by now."""
     if monotonic() >= work.lease.until_s:
         raise Lost

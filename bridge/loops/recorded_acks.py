@@ -1,7 +1,8 @@
 """Records the acks that AMQP consumers publish.
 
-A consumer that has finished a message publishes an empty one to the exchange `delay.done`, with the topic as routing
-key and the same `message_id`. While the Redis server of its topic is away, the ack waits here, and others pass.
+An AMQP consumer that has finished a message publishes an ack to the exchange `delay.done`: an empty message, with the
+topic as routing key and the finished message's `message_id`. While the topic's Redis server is away, such an ack waits
+in this loop; acks of other topics do not.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _RETRY_S = 0.5
 
 
 class AckListener:
-    """Records acks in batches. It acknowledges the delivery of a recorded ack once Redis has recorded it."""
+    """Records acks in batches. Acknowledges the delivery of an ack to RabbitMQ once Redis has recorded the ack."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -43,7 +44,7 @@ class AckListener:
         await retrying(self.status, self._session)
 
     async def run_once(self, consumer: Consumer) -> None:
-        """Waits for an ack, and records a batch of those that have arrived."""
+        """Waits for an ack, and records a batch of the acks that have arrived."""
         batch = [await self._arrived.get()]
         while len(batch) < _BATCH and not self._arrived.empty():
             batch.append(self._arrived.get_nowait())

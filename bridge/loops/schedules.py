@@ -1,8 +1,8 @@
-"""Plans schedules, so that their ticks are sent in time. Every process with the role `checkpoint` does.
+"""Plans schedules, so that their ticks are sent in time. Every process with the role `checkpoint` runs this loop.
 
-No process leads: each takes the schedules that are to be planned next, under leases that end soon
-(`bridge/service/schedules/planner.py`). The schedules of the process's file are put at the start, and once more after
-Redis was emptied.
+There is no leader: each process leases the schedules that are to be planned next, for a few seconds
+(`bridge/service/schedules/planner.py`). At its start, and again after Redis was emptied, a process stores the schedules
+of its file.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 FILE: Final = "file"
-"""Who asks for the schedules of the file."""
+"""`Schedule.who` of the schedules of the file, which no token asked for."""
 
 _MOST: Final = 50
-"""The schedules that one pass plans."""
+"""The most schedules that one pass plans."""
 _LONGEST_PAUSE_S: Final = 1.0
 _SHORTEST_PAUSE_S: Final = 0.02
 
@@ -57,7 +57,7 @@ class Schedules:
         """Plans up to 50 schedules. Returns False if there was none to plan.
 
         Raises:
-            Unavailable: some are not planned. They are planned again within seconds, by any process.
+            Unavailable: some schedules are not planned. Any process plans them within seconds.
         """
         if self._declared and (not self._is_begun or not await self._stored.file_is_applied()):
             await self._apply()
@@ -67,7 +67,7 @@ class Schedules:
         return bool(leases)
 
     async def _apply(self) -> None:
-        """Puts the schedules of the file. Those that Redis has already stay as they are."""
+        """Stores the schedules of the file in Redis. Schedules that Redis already has stay as they are."""
         schedules = Stored(self._pools)
         for name, spec in self._declared.items():
             try:
@@ -80,7 +80,7 @@ class Schedules:
         self._is_begun = True
 
     async def _pause_s(self) -> float:
-        """How long to wait for the next schedule. Shows how late the latest one is."""
+        """Returns the seconds to wait for the next schedule. Also sets the metric for how late that schedule is."""
         wakes_ms = await self._stored.wakes_ms()
         if wakes_ms is None:
             LAG.set(0)

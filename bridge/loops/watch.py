@@ -28,7 +28,8 @@ _STEP_SHOWN_S = 3_600.0
 
 
 class Watch:
-    """The loop that inspects. `findings`: those of the latest inspection; `policies`: whether it sees policies."""
+    """The loop that inspects. `findings`: of the latest inspection. `policies`: says for health whether inspections
+    look at RabbitMQ's policies."""
 
     def __init__(self, context: Context) -> None:
         self._broker = context.broker
@@ -37,7 +38,7 @@ class Watch:
         self._queueless = QueuelessLetters(context)
         self._every_s = context.settings.verify_every / 1_000
         self._part = context.part_name("watch")
-        self._whole = True  # the next inspection also checks what can't change in place
+        self._whole = True  # the next inspection also checks properties that can't change while an object exists
         self.findings: tuple[Finding, ...] = ()
         self.policies = "looked at" if context.settings.management_url else "not looked at: set BRIDGE_MANAGEMENT_URL"
         self.status = Status(self._part, retry_s=min(_RETRY_S, self._every_s or _RETRY_S))
@@ -109,7 +110,7 @@ def _of_kind(kind: Kind) -> Finding:
 
 
 def _of_step(step: ClockStep, overruled: int) -> Finding:
-    """`overruled`: as in `StoreClock`."""
+    """Returns the finding about a step of Redis' clock. `overruled`: as in `StoreClock`."""
     server, seconds = f" {step.server}" if step.server else "", f"{abs(step.ahead_ms) / 1_000:,.0f} s"
     if step.ahead_ms > 0:
         change, effect = f"ahead by {seconds}", "what was due within that time came early"

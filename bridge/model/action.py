@@ -1,7 +1,7 @@
 """Defines an operator's action: a call that changes topics, dead letters, subscriptions or tokens.
 
-The operations of the API say by themselves whether they are actions (`http/v1/operation.py`). `What` names all others.
-A client's ordinary life is none: it sends, pulls and settles, and moves or deletes a single message.
+Each operation of the API declares whether it is an action (`http/v1/operation/`). `What` names the actions outside the
+API. A client's ordinary calls are no actions: to send, pull and settle, and to move or delete a single message.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LMSTFY: Final = "lmstfy"
 
 
 class What(StrEnum):
-    """The actions beside those of the API: on the command line, over the wires of other queues, and the end of an
+    """The actions outside the API: on the command line, over the wires of other queues, and the end of a bulk
     operation."""
 
     TOKEN_CREATE = "token_create"
@@ -40,10 +40,11 @@ class What(StrEnum):
 class Action:
     """One action.
 
-    `who`: the id of the token; or one of the words above: no token was asked for, the command line, or lmstfy's wire,
-    whose tokens have no ids. `name`: the token's name. `target`: the id of the message or token, or the namespace of
-    lmstfy's token, that the action is about. `count`: the messages that it changed; None if it is not about messages.
-    `done`: False if a server did not answer, and the call may be done in part. `request_id`: "" on the command line.
+    `who`: the id of the caller's token, or one of the constants above: `NO_TOKEN` if the bridge asks for no token,
+    `COMMAND_LINE`, or `LMSTFY` for lmstfy's wire, whose tokens have no ids. `name`: the token's name. `target`: the
+    message id, the token id or the namespace of lmstfy's token that the action is about. `count`: how many messages the
+    action changed; None if it is not about messages. `done`: False if a server did not answer, so the action may be
+    done in part. `request_id`: "" on the command line.
     """
 
     what: str

@@ -191,7 +191,7 @@ def refusal_of_any(url: Url, addresses: Sequence[Address], allowed: Sequence[All
 
 
 def refusal_at_sight(url: Url, allowed: Sequence[Allowed]) -> str | None:
-    """Says what is already certain before the host's name is resolved. None: only the addresses can tell."""
+    """Returns a `refusal` that is certain before the host's name is resolved. None: no reason is known yet."""
     address = literal(url.host)
     if address is not None:
         return refusal(url, address, allowed)
@@ -201,7 +201,7 @@ def refusal_at_sight(url: Url, allowed: Sequence[Allowed]) -> str | None:
 
 
 def literal(host: str) -> Address | None:
-    """Returns the address if the host is an IP address and not a name."""
+    """Returns the host as an address if it is an IP address. None: it is a name."""
     try:
         return ip_address(host)
     except ValueError:

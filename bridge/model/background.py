@@ -1,6 +1,7 @@
-"""Begins work for which nobody waits, and logs the errors of it that would be lost.
+"""Begins tasks that nobody awaits, and logs their errors, which would be lost otherwise.
 
-asyncio tells such an error once it has forgotten the task, which may be hours later, and not in the words of the log.
+asyncio reports such an error only when it has discarded the task. That may be hours later, and is not in the log's
+form.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from bridge.model.recent import Recent
 log = structlog.get_logger(__name__)
 
 _QUIET_S: Final = 60.0
-"""The same error of the same work is logged no more often."""
+"""The least time between two log lines about one kind of error of one task name."""
 _logged_s: Final[Recent[str, float]] = Recent(32)  # by work and kind of error
 
 
 def begin(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-    """Begins shared work and logs the error that ends it. The caller keeps the task."""
+    """Begins a task that works for no single request, and logs the error that ends it. The caller must keep the task.
+
+    `name`: how the log calls the task.
+    """
     task = log_scope.shared_task(work)
     task.add_done_callback(partial(ended, name))
     return task
@@ -38,7 +42,10 @@ def ended(name: str, task: asyncio.Task[Any]) -> None:
 
 
 def failed(name: str, error: BaseException) -> None:
-    """Logs an error of this work, unless it says that a server is away: whoever needs the server says so."""
+    """Logs an error of the task `name`, at most once a minute for each kind of error.
+
+    Skips `Unavailable`: each caller that needs the absent server reports that by itself.
+    """
     if isinstance(error, Unavailable):
         return
     kind, now_s = f"{name} {type(error).__name__}", monotonic()

@@ -28,14 +28,14 @@ class BreakerState(IntEnum):
 
 
 class Breaker:
-    """Admits or refuses calls of one server. Moments are seconds of a monotonic clock. `began_s` identifies a call: it
-    is the moment when the breaker admitted it."""
+    """Admits or refuses calls of one server. Moments are seconds of a monotonic clock. `began_s` identifies a call: the
+    moment when the breaker admitted the call."""
 
     def __init__(self, *, open_s: float = _OPEN_S, longest_s: float = _LONGEST_S) -> None:
         """`open_s`: how long the breaker stays open first. Each failed probe doubles the time, up to `longest_s`."""
         self.state = BreakerState.CLOSED
         self.troubled_s = -inf
-        """When a call last failed, had no answer in time, or was not made since the server would not take it."""
+        """When a call last failed or timed out, or was not made because the server would not take it."""
         self._first_s = self._open_for_s = open_s
         self._longest_s = longest_s
         self._refusing_until_s = -inf

@@ -12,7 +12,7 @@ from bridge.model.message import Record, State
 from bridge.model.reach import Reach
 
 MOST_FAILURES: Final = 10
-"""The failures that an answer names. All are counted."""
+"""The most failures that an answer lists. Its count has all failures."""
 
 
 class BulkAction(StrEnum):
@@ -23,7 +23,7 @@ class BulkAction(StrEnum):
 
     @property
     def takes(self) -> tuple[State, ...]:
-        """The states of messages that it can change."""
+        """The states of the messages that the action can change."""
         return _TAKES[self]
 
 
@@ -55,11 +55,11 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bulk:
-    """What is asked. Moments are Unix milliseconds.
+    """A request to change all messages that a filter matches. Moments are Unix milliseconds.
 
-    `filter`: its states are some that the action can take. `reach`: the topics that the caller may use. `began_ms`: a
-    message that was created later does not match. `due_ms`: the new due moment, for `move` and `run-now`. `most`: how
-    many messages to take, by topic and due moment; None for all.
+    `filter`: it names only states that the action can change. `reach`: the topics that the caller may use. `began_ms`:
+    when the request began; a message that was created later does not match. `due_ms`: the new due moment, for `move`
+    and `run-now`. `most`: change only the first `most` messages, by topic and due moment; None: all.
     """
 
     action: BulkAction
@@ -70,9 +70,9 @@ class Bulk:
     most: int | None = None
 
     def takes(self, record: Record, now_ms: int) -> bool:
-        """Whether the record is of a message that matched at the begin. Its topic, id and labels are known to match.
+        """Whether the record's message still matches the request. Callers have checked its topic, id and labels.
 
-        A message that is due where the action moves it does not match. So a move does not meet its own messages again.
+        A message that the action has already moved does not match. So a move does not meet its own messages again.
         """
         wanted = self.filter
         return (
@@ -86,8 +86,10 @@ class Bulk:
         )
 
     def has_moved(self, record: Record, now_ms: int) -> bool:
-        """Whether the message is due where the action moves it: at the moment itself, or where this has passed, at the
-        moment of the move."""
+        """Whether the action has moved the message: the message is due at the moment that the action sets.
+
+        If that moment is past, the moment of the move replaces it. So any due moment from it to `now_ms` counts.
+        """
         moves = self.action in (BulkAction.MOVE, BulkAction.RUN_NOW)
         return moves and self.due_ms <= record.due_ms <= max(self.due_ms, now_ms)
 
@@ -116,7 +118,8 @@ class Bulk:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How many messages an action has changed, and how many it could not change, with the first reasons."""
+    """How many messages an action has changed, and how many it could not change. `failures`: why, for the first of
+    these."""
 
     done: int = 0
     failed: int = 0
@@ -156,9 +159,9 @@ class OperationState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BulkOperation:
-    """An action on so many messages that a process works on it by itself. `who`: the id of the token, or the word for a
-    caller without one. `matched`: the messages that matched at the begin. `ended_ms`: 0 while it runs. `reason`: why it
-    failed, else empty."""
+    """An action on so many messages that a process works on it in the background. `who`: as in `Action`. `matched`: how
+    many messages matched at the begin. `ended_ms`: 0 while the operation runs. `reason`: why the operation failed, else
+    empty."""
 
     id: str
     bulk: Bulk

@@ -81,13 +81,15 @@ def parse_instant_ms(value: object) -> int:
 
 
 def looks_like_seconds(instant_ms: int) -> bool:
-    """Whether the number is meant as Unix seconds. As milliseconds it would be a moment of the years 1970 to 1973; 0 is
-    no such moment, as it means now."""
+    """Whether the number is probably meant as Unix seconds: as milliseconds it would be in the years 1970 to 1973.
+
+    False for 0, which means now.
+    """
     return 0 < instant_ms < _FIRST_PLAUSIBLE_MS
 
 
 def of_seconds(instant_ms: int) -> str:
-    """What an error says of such a number."""
+    """Returns the error text for an instant that `looks_like_seconds`."""
     return f"must be Unix milliseconds: {instant_ms} is in 1970 to 1973; Unix seconds are meant as {instant_ms * 1_000}"
 
 
@@ -95,7 +97,7 @@ def check_not_past(instant_ms: int, now_ms: float) -> None:
     """Checks the moment at which something is to happen. `0` is now.
 
     Raises:
-        ValueError: it has passed by more than a day.
+        ValueError: the moment is more than a day past.
     """
     if instant_ms and instant_ms < now_ms - _DAY_MS:
         raise ValueError(

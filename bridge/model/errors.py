@@ -51,7 +51,7 @@ class BridgeError(Exception):
 
 
 class WrongSettings(BridgeError):
-    """`complaints`: one line for each fault."""
+    """Settings are unknown, or their values are wrong. `complaints`: one line for each fault."""
 
     def __init__(self, complaints: Sequence[str]) -> None:
         super().__init__("\n".join(complaints))
@@ -98,8 +98,8 @@ class NotAsSeen(Conflict):
 
 
 class Releasing(Conflict):
-    """The message is due within milliseconds, and the checkpoint has asked about it already. `left_ms`: until it is
-    due."""
+    """The message is due within milliseconds, and the checkpoint has already asked Redis whether to release it.
+    `left_ms`: milliseconds until the due moment."""
 
     def __init__(self, message: str, *, state: str, left_ms: int) -> None:
         super().__init__(message, state=state)
@@ -119,7 +119,7 @@ class Unavailable(BridgeError):
 
 
 class TooManyUnread(Unavailable):
-    """Clients have not read as many bytes of answers as the process may hold."""
+    """The process holds as many bytes of answers as it may, because clients have not read them."""
 
     def __init__(self, limit_bytes: int) -> None:
         super().__init__(
@@ -135,8 +135,8 @@ class StoreUnavailable(Unavailable):
 
 
 class StoreRefused(StoreUnavailable):
-    """`code`: the error code of Redis, such as READONLY. `is_fault`: neither Redis' state nor its settings explain the
-    refusal, so the bridge may be wrong."""
+    """Redis answered with an error. `code`: its error code, such as READONLY. `is_fault`: neither Redis' state nor its
+    settings explain the refusal, so the bridge may be wrong."""
 
     def __init__(self, message: str, *, code: str, is_fault: bool = False, partly: bool = False) -> None:
         super().__init__(message, partly=partly)
@@ -177,8 +177,8 @@ class Unroutable(NotPublished):
 
 
 class ExchangeRefused(Unroutable):
-    """`missing`: the exchange does not exist. Otherwise RabbitMQ refuses the bridge's user for the exchange or for a
-    routing key."""
+    """RabbitMQ refused a publish to an exchange. `missing`: the exchange does not exist. False: the bridge's user may
+    not publish to the exchange or with the routing key."""
 
     def __init__(self, message: str, *, missing: bool) -> None:
         super().__init__(message)

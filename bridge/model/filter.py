@@ -16,7 +16,7 @@ _ENDED_BADLY = (State.EXPIRED, State.DEAD)
 
 
 class Order(StrEnum):
-    """By due moment, then by topic, then by id: from the earliest on, or from the latest on."""
+    """The order of results: by due moment, then topic, then id; ascending or descending."""
 
     ASC = "asc"
     DESC = "desc"
@@ -33,11 +33,11 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Filter:
-    """All parts must match; a part that is None or empty matches every message.
+    """A message matches if all parts match. A part that is None or empty matches every message, but see `reason`.
 
-    topic: a name, or a glob. due_after_ms, due_before_ms: Unix milliseconds; both bounds are exclusive. labels: all of
-    them. reason: the whole reason; '' for messages without one. reason_pattern: a glob. Without states, both are about
-    expired and dead messages.
+    `topic`: a name, or a glob. `due_after_ms`, `due_before_ms`: Unix milliseconds; both bounds are exclusive. `labels`:
+    the message must have all of them. `reason`: the whole reason; '' matches only messages without one.
+    `reason_pattern`: a glob. If one of these two is set and `states` is empty, only expired and dead messages match.
     """
 
     topic: str | None = None

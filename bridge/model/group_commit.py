@@ -16,8 +16,8 @@ class GroupCommit(Generic[Item, Result]):
     """Commits items in groups of up to `most`, with up to `at_once` groups in flight.
 
     An item is committed at once while fewer groups are in flight, else with the next group. `commit` returns one result
-    for each item, in order. If it raises an exception, every item of the group gets it. What a group of one logs names
-    the item's request; what a larger group logs names none.
+    for each item, in order. If it raises an exception, every item of the group gets it. Log lines of a group of one
+    item have the id of the item's request. Log lines of a larger group have none.
     """
 
     def __init__(self, commit: Callable[[list[Item]], Awaitable[list[Result]]], *, most: int, at_once: int) -> None:
@@ -28,7 +28,10 @@ class GroupCommit(Generic[Item, Result]):
         self._in_flight: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: Item) -> Result:
-        """The item's result, once its group is committed. An item whose caller is cancelled before is not committed."""
+        """Returns the item's result once its group is committed.
+
+        If the caller is cancelled before the group begins, the item is not committed.
+        """
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._pending.append((item, done, log_scope.current()))
         if len(self._in_flight) < self._at_once:

@@ -1,8 +1,9 @@
-"""Writes header values of AMQP clients that JSON has no form for."""
+"""Converts AMQP header values that JSON has no form for to text."""
 
 from __future__ import annotations
 
 
 def as_text(value: object) -> str:
-    """The value as text: bytes as UTF-8, with U+FFFD for what is not UTF-8; anything else as `str` writes it."""
+    """Returns the value as text. Decodes bytes as UTF-8, with U+FFFD in place of invalid ones; uses `str` for
+    others."""
     return value.decode(errors="replace") if isinstance(value, bytes | bytearray) else str(value)

@@ -1,7 +1,7 @@
 """Defines labels: up to four short names with values, which a sender gives a message, and which a search finds.
 
 Redis keeps the labels of a message as one text, a line for each: `customer=42`. No key has an equals sign, and no value
-has a control character, so the text is clear.
+has a control character, so the text is unambiguous.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def valid_key(key: str) -> bool:
 
 
 def valid_value(value: str) -> bool:
-    """Whether it is short enough, and has neither control characters nor half of a surrogate pair."""
+    """Whether the value is short enough, and has neither control characters nor half of a surrogate pair."""
     return len(value) <= LONGEST_VALUE and _UNWANTED.search(value) is None
 
 
 def packed(labels: Labels) -> str:
-    """The labels as Redis keeps them: sorted, so that the same labels are the same text."""
+    """Returns the labels as Redis keeps them: sorted, so that equal labels give equal texts."""
     return "\n".join(f"{key}={value}" for key, value in sorted(labels.items())) if labels else ""
 
 

@@ -1,7 +1,7 @@
-"""Keeps the id and the token of the request for which a task works.
+"""Keeps, for each task, the id of the request for which the task works, and the id of that request's token.
 
-Each line that the task logs names the id, and timelines tell the token. A task that a request begins works for the same
-request. Work that several requests share names none of them.
+Log lines of the task have the request's id, and timelines have the token's id. A task that a request begins works for
+that request. Work that several requests share has neither id.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _token_id: ContextVar[str] = ContextVar("token_id", default=NOBODY)
 
 # Sets the id of the request for which the task works from now on. The method itself: a function would double its cost.
 enter = _request_id.set
-enter_token = _token_id.set  # the same for the id of the token that the request came with
+enter_token = _token_id.set  # sets the id of the token that the request came with
 
-# The id of that token; `NOBODY` for shared work, and where no token is required.
+# Returns the id of the request's token; `NOBODY` for shared work, and if the bridge requires no token.
 token_id = _token_id.get
 
 
@@ -33,8 +33,8 @@ def current() -> str:
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """Within the context, the task works for nobody, and so do the tasks that it begins, such as those of a new
-    connection."""
+    """Within this context, the task works for no request. The tasks that it begins work for none either, such as those
+    of a new connection."""
     former, former_token = _request_id.set(NOBODY), _token_id.set(NOBODY)
     try:
         yield
@@ -44,7 +44,7 @@ def shared() -> Iterator[None]:
 
 
 def shared_task(work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-    """Begins work that several requests share, or that goes on after the request that began it."""
+    """Begins a task without a request's id: several requests share the work, or it outlives the request."""
     context = copy_context()
     context.run(_request_id.set, NOBODY)
     context.run(_token_id.set, NOBODY)

@@ -19,7 +19,7 @@ from bridge.model.fast_dataclass import fast_dataclass
 TOPIC_PATTERN = r"^[A-Za-z0-9_.-]{1,100}(/[A-Za-z0-9_.-]{1,100})?$"
 NEW_ID_PATTERN = r"^[ -.0-~]{1,200}(~dead[0-9]{1,15})?$"  # printable ASCII without "/"; for the suffix see `aside_id`
 ID_PATTERN = r"^[ -.0-~]{1,200}(~(dead|born)[0-9]{1,15}){0,2}$"
-"""Also that of a message whose id a new one took: see `aside_id` and `own_life_id`."""
+"""The pattern of every id, also of those that `aside_id` and `own_life_id` make."""
 
 _TOPIC = re.compile(TOPIC_PATTERN[:-1] + r"\Z")
 _NEW_ID = re.compile(NEW_ID_PATTERN[:-1] + r"\Z")
@@ -40,8 +40,10 @@ def valid_id(message_id: str) -> bool:
 
 
 def is_path_step(name: str) -> bool:
-    """Whether the name, or a part of it between slashes, is `.` or `..`. HTTP clients and proxies take these for steps
-    in a path, and ask for another path: no new name is one."""
+    """Whether the name, or a part of it between slashes, is `.` or `..`.
+
+    HTTP clients and proxies resolve these as steps in a path, and ask for another path. So new names must not be such.
+    """
     return "." in name and any(part in (".", "..") for part in name.split("/"))
 
 
@@ -51,30 +53,31 @@ def may_be_sent(message_id: str) -> bool:
 
 
 def id_of(name: str) -> str:
-    """Returns the id for a client's id of any text: the text, or a digest of it if no id can be that text."""
+    """Returns the message id for a client's name: the name, or a digest of a name that is not a valid id."""
     return name if may_be_sent(name) and not is_path_step(name) else f"job-{digest(name)}"
 
 
 def digest(name: str) -> str:
-    """Returns what stands for a name that the bridge does not allow: 32 hexadecimal digits of its SHA-256."""
+    """Returns a substitute for a name that the bridge does not allow: 32 hexadecimal digits of the name's SHA-256."""
     return sha256(name.encode(errors="surrogateescape")).hexdigest()[:32]
 
 
 def aside_id(message_id: str, nonce: int) -> str:
-    """Returns the id of a dead letter once a new message has taken its id. `nonce`: of the letter's copy."""
+    """Returns the new id of a dead letter whose id a new message has taken. `nonce`: of the dead letter's copy."""
     return f"{message_id}~dead{nonce}"
 
 
 def own_life_id(message_id: str, created_ms: int) -> str:
-    """Returns the id of a message whose own one another message has, since Redis has lost its record.
+    """Returns the new id of a message whose id another message has taken, because Redis had lost the first one's
+    record.
 
-    `created_ms`: when the message was created, in Unix ms.
+    `created_ms`: when the first message was created, in Unix ms.
     """
     return f"{message_id}~born{created_ms}"
 
 
 def taken_id(message_id: str) -> str:
-    """Returns the id that a message had before new messages took it."""
+    """Returns a message's original id: the id without the suffixes of `aside_id` and `own_life_id`."""
     return _ASIDE.sub("", message_id)
 
 
@@ -104,8 +107,8 @@ class State(IntEnum):
 
 
 class CopyKind(StrEnum):
-    """Why a copy is on its way. A copy of any kind but `PLAIN` says it in its key, `!lease.orders`, and goes to the
-    checkpoint also in a topic with direct release."""
+    """Why a copy was published. The routing key of every copy but a `PLAIN` one names the kind, as in `!lease.orders`.
+    Such a copy goes to the checkpoint even if its topic has direct release."""
 
     PLAIN = "plain"  # of a send to a direct topic, or of an AMQP client
     CHECKED = "checked"  # of a send to a checked topic: it is aimed short of due, so the checkpoint has to hold it
@@ -135,10 +138,10 @@ class Target:
 class Envelope:
     """The content of a message. Exactly these bytes and headers reach the consumer.
 
-    `properties`: further AMQP properties that an AMQP client set. `target` None: it goes to the topic's ready queue.
-    `written`: the bytes, type included, of those headers whose values do not tell the AMQP type that a client chose.
-    Redis does not keep it. `body_digest`: of a body that Redis did not keep, for comparisons; empty if nobody may send
-    the id again.
+    `properties`: further AMQP properties that an AMQP client set. `target` None: the message goes to the topic's ready
+    queue. `written`: encoded bytes, type included, of headers whose Python values do not show the AMQP type that a
+    client chose. Redis does not keep `written`. `body_digest`: the digest of a body that Redis did not keep, to compare
+    it with the body of a repeated send. Empty if nobody may send the id again.
     """
 
     content_type: str = JSON_TYPE  # empty: an AMQP client set none
@@ -182,8 +185,8 @@ class Record:
 
     @property
     def version(self) -> str:
-        """All that tells two answers about the message apart, as `as_seen` in `store/lua/_record.lua` writes it. Each
-        change of the content has another epoch and nonce."""
+        """A text that changes whenever an answer about the message changes. `as_seen` in `store/lua/_record.lua` writes
+        the same text. It does not have the content: each change of the content also changes epoch and nonce."""
         return (
             f"{self.lease_until_ms} {self.ended_ms} {self.state:d} {self.epoch} {self.nonce} {self.created_ms} "
             f"{self.due_ms} {self.expires_ms} {self.attempts} {self.max_retry} {self.reason}\n{self.labels}"

@@ -11,7 +11,7 @@ from bridge.model.durations import format_instant
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """Nothing is known yet."""
+    """Nothing is known about the part yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Ok:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A server is away, and the part tries again. `since_ms`: a Unix moment, as in `Failed`."""
+    """A server is away, and the part tries again. `since_ms`: since when, in Unix ms."""
 
     reason: str
     since_ms: int
@@ -29,8 +29,9 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The bridge has a bug, or met what it can't read. `error`: the name of the latest error, without its text, which
-    may hold what clients sent. `count`: errors since then."""
+    """The bridge has a bug, or met data that it can't read. `error`: the class name of the latest error. Its text is
+    left out, because it may hold data of clients. `since_ms`: when the first error came, in Unix ms. `count`: how many
+    errors came since."""
 
     error: str
     since_ms: int
@@ -61,7 +62,8 @@ def text_of(state: PartState) -> str:
 
 
 def worst(states: Iterable[PartState]) -> PartState:
-    """The state that a part of several such parts is in; `Starting` if there is none."""
+    """Returns the worst of the states; `Starting` if there is none. Best to worst: `Ok`, `Starting`, `Waiting`,
+    `Failed`."""
     return max(states, key=_badness, default=STARTING)
 
 

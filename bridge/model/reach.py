@@ -1,4 +1,4 @@
-"""Defines which topics a caller may use. Work that goes on after the call keeps to it."""
+"""Defines which topics a caller may use. Work of the caller that goes on after the call uses only these topics too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from bridge.model.fast_dataclass import fast_dataclass
 
 @fast_dataclass(frozen=True, kw_only=True, slots=True)
 class Reach:
-    """`namespaces`: their topics. `bare_topics`: topics without a namespace."""
+    """The topics that a caller may use. `namespaces`: all topics of these namespaces. `bare_topics`: all topics without
+    a namespace."""
 
     every_topic: bool = False
     namespaces: tuple[str, ...] = ()

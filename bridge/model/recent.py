@@ -1,4 +1,4 @@
-"""Remembers what was noted last, up to a number of entries, for state by names that clients choose."""
+"""Keeps the latest entries of a mapping, up to a maximum number, for state whose keys clients choose."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Recent(Generic[Key, Value]):
         return self._values.get(key)
 
     def note(self, key: Key, value: Value) -> None:
-        """Sets the value. The key is the latest from now on."""
+        """Sets the key's value, and makes the key the latest one."""
         self._values.pop(key, None)
         self._values[key] = value
         if len(self._values) > self._most:

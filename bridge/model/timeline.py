@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 MOST: Final = 16
-"""The transitions that a timeline has at most."""
+"""The most transitions that a timeline has."""
 
 
 class What(StrEnum):
@@ -40,9 +40,9 @@ class Transition:
     """One transition, at a moment of Redis' clock in Unix ms.
 
     `attempt`: how many deliveries were made by then, as the record counts them. `slot`: the queue of the wheel into
-    which it put the message, or would have put it alone: bundles may lie in a neighbour. `late_ms`: of a release, how
-    long after its due moment; of a return, how long after the lease's end. `token_id`: None if no token was asked for,
-    and for the bridge itself. `reason`: its first hundred bytes.
+    which the transition put the message. A message in a bundle may lie in a neighbouring slot. `late_ms`: how many ms a
+    release came after the due moment, or a return came after the lease's end. `token_id`: the caller's token; None if
+    the bridge asked for none or acted by itself. `reason`: the first hundred bytes.
     """
 
     at_ms: int
@@ -64,5 +64,5 @@ class Timeline:
 
     @property
     def complete(self) -> bool:
-        """Whether it begins with the send, so that no transition is missing before."""
+        """Whether the timeline begins with the send, so that no earlier transition is missing."""
         return bool(self.items) and self.items[0].what in BEGINNINGS

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 
 class Names(NamedTuple):
-    """What an error calls the three files: the names of settings, or of options."""
+    """How errors call the three files: by the names of settings, or of options."""
 
     ca: str
     cert: str
@@ -44,7 +44,7 @@ def check_server_files(settings: str, cert: Path | None, key: Path | None) -> No
 
 
 def server_context(cert: Path, key: Path | None) -> ssl.SSLContext:
-    """Makes the context of a server with this certificate. Its files have been checked."""
+    """Makes the TLS context of a server with this certificate. Callers have checked the files."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(cert, key, password="")
     return context
@@ -70,7 +70,7 @@ def expires_s(cert: Path) -> float:
     """Returns when the first certificate of a PEM file expires, in Unix seconds.
 
     Raises:
-        ValueError: not a PEM file of a certificate.
+        ValueError: the file is not a PEM file of a certificate.
     """
     try:
         decoded = _test_decode_cert(str(cert))  # the only function of Python that reads a certificate without a peer

@@ -1,4 +1,4 @@
-"""Counts the bytes of answers that a process makes, and of those that its clients have not read."""
+"""Counts the bytes of answers that a process is making, or that its clients have not read yet."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ _RESERVED: Final = 4  # a quarter of the limit
 
 
 class UnreadBytes:
-    """The bytes of all these answers together. `limit_bytes`: from then on the process begins no further page or pull.
-    A quarter more is reserved for other answers, which are small, so that slow readers of large ones harm no others."""
+    """The bytes of all answers that the process is making or that clients have not read.
+
+    `limit_bytes`: from this total on, the process begins no page and no pull. A quarter more is reserved for other
+    answers, which are small. So slow readers of large answers do not block other clients.
+    """
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -29,7 +32,7 @@ class UnreadBytes:
         return self._total_bytes >= self._limit_bytes + self._limit_bytes // _RESERVED
 
     def add(self, size_bytes: int) -> None:
-        """Counts bytes. A negative size: no longer."""
+        """Adds bytes to the total. A negative size takes bytes off."""
         self._total_bytes += size_bytes
 
     def refusal(self) -> TooManyUnread:
@@ -37,7 +40,7 @@ class UnreadBytes:
 
 
 class Making:
-    """The answer to one request, until it is written. It counts the bodies that were taken for it."""
+    """The answer to one request, until it is written. Counts the bytes of message bodies that the answer holds."""
 
     __slots__ = ("_ended", "_held_bytes", "unread")
 
@@ -57,4 +60,4 @@ class Making:
 
 
 MAKING: Final[ContextVar[Making | None]] = ContextVar("making", default=None)
-"""The answer that a request's task makes. None: nobody waits for one, as in a callback."""
+"""The answer that the current task makes. None: no client waits for an answer, as in a callback."""

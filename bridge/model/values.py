@@ -18,10 +18,10 @@ LONGEST_DEFAULT_BACKOFF_MS: Final = 30 * 86_400_000
 """The longest back-off that a setting may give: 30 days."""
 
 JITTER: Final = 0.25
-"""The default back-off lasts up to this share longer."""
+"""The default back-off lasts longer by up to this share of itself."""
 
 LARGEST_BODY = 16 * 1024 * 1024
-"""The most bytes to which BRIDGE_MAX_BODY, a token's limit and a topic's kept bodies can be set."""
+"""The highest value, in bytes, for BRIDGE_MAX_BODY, a token's limit, and a topic's limit on kept bodies."""
 
 
 class IfExists(StrEnum):
@@ -40,9 +40,9 @@ class Draft:
     message is due now.
 
     `id` None: the bridge makes one. `ttl_ms` counts from the due moment. None in `ttl_ms` or `max_retry`: the topic's
-    default. `labels`: as `labels.packed` writes them. `of_wire`: a client of another queue's protocol sent it, and
-    expects that the bridge can show its body. `max_wait_ms`: for `EXTEND`, the longest time from the first send to the
-    due moment.
+    default. `labels`: as `labels.packed` writes them. `of_wire`: a client of another queue's protocol sent the message,
+    and expects that the bridge can show its body. `max_wait_ms`: for `EXTEND`, the longest time from the first send to
+    the due moment.
     """
 
     topic: str
@@ -62,7 +62,7 @@ class Draft:
 class Sent:
     message: Message
     replayed: bool  # a message had the id already; `message` is that one
-    unanswered: bool = False  # it is replayed, and no send of it was answered with success before
+    unanswered: bool = False  # `replayed`, and no earlier send of `message` was answered with success
     changed: bool = False  # a live message had the id; the draft replaced or extended it
 
 
@@ -78,7 +78,8 @@ class Leased:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """What to change of a waiting message; None: it stays as it is. Has at most one of `delay_ms` and `deliver_at_ms`.
+    """What to change of a waiting message. A None leaves the part as it is. At most one of `delay_ms` and
+    `deliver_at_ms` is set.
 
     `envelope`: the whole new content. `ttl_ms` counts from the due moment. `labels`: as `labels.packed` writes them."""
 
@@ -135,7 +136,7 @@ class Backoff:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """What a topic sets for its messages, as it is stored. None: the bridge's setting."""
+    """What a topic sets for its messages, as it is stored. For a field that is None, the bridge's setting counts."""
 
     release: Release = Release.CHECKED
     max_retry: int | None = None
@@ -148,7 +149,7 @@ class Policy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Defaults:
-    """What the bridge's settings say where a topic says nothing. `ttl_ms` None: no time to live."""
+    """The bridge's settings for fields that a topic's policy does not set. `ttl_ms` None: no time to live."""
 
     max_retry: int
     ttl_ms: int | None
@@ -158,10 +159,10 @@ class Defaults:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Effective(Policy):
-    """The policy by which a topic's messages are treated: what the topic sets, and the defaults for the rest. It is
-    never stored. `own`: what the topic sets. `keep_body_max`: as in `own`, as its default depends on the sender.
+    """The values that count for a topic: those that its policy sets, and the bridge's defaults for the rest.
 
-    This is the one place that knows which value counts."""
+    It is never stored. `own`: the topic's policy. `keep_body_max`: as in `own`, because its default depends on the
+    sender. No other place decides which value counts."""
 
     max_retry: int
     lease_ms: int
@@ -188,12 +189,15 @@ class Effective(Policy):
 
     @property
     def jitter(self) -> float:
-        """The share of the back-off that is added at most. An explicit back-off is kept as it is written."""
+        """The most that is added to a back-off, as a share of it. 0 for a back-off that the topic itself sets."""
         return JITTER if self.own.backoff is None else 0.0
 
     def ttl_of(self, draft: Draft) -> int | None:
-        """How long a draft's message lives after its due moment. A client of a wire that sets no time to live means for
-        ever, so only its topic's own counts for it."""
+        """Returns how many ms a draft's message lives after its due moment; None: for ever.
+
+        A client of a wire that sets no time to live means for ever. So for it the topic's value counts, but not the
+        bridge's default.
+        """
         if draft.ttl_ms is not None:
             return draft.ttl_ms
         return self.own.ttl_ms if draft.of_wire else self.ttl_ms
@@ -202,10 +206,10 @@ class Effective(Policy):
         return self.max_retry if draft.max_retry is None else draft.max_retry
 
     def retry_after_ms(self, message_id: str, failures: int) -> int:
-        """How long a message waits for its next delivery. `failures`: failed deliveries so far, at least 1.
+        """Returns how many ms a message waits for its next delivery. `failures`: failed deliveries so far, at least 1.
 
-        The jitter spreads messages that fail together. Id and failures decide how much of it a message gets: the same
-        failure, decided twice, gives the same moment.
+        The jitter spreads messages that fail together. The message's id and `failures` determine its jitter. So two
+        processes that decide about one failure get one result.
         """
         after_ms = self.backoff.delay_ms(failures)
         share = crc32(f"{failures} {message_id}".encode()) / 2**32

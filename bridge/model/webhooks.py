@@ -33,8 +33,8 @@ def key_of(secret: str) -> bytes:
 
 
 def webhook_id(topic: str, message_id: str, created_ms: int) -> str:
-    """Returns a message's `webhook-id`. It depends on topic and creation time too: topics share ids, and the id of an
-    ended message can be used again. It has no dot, because dots separate the parts that are signed."""
+    """Returns a message's `webhook-id`. It depends on topic, id and creation time: two topics can have one message id,
+    and the id of an ended message can be used again. It has no dot, because dots separate the parts that are signed."""
     return "msg_" + sha256(f"{topic}\n{message_id}\n{created_ms}".encode()).hexdigest()[:32]
 
 

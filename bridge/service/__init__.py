@@ -1,1 +1,1 @@
-"""Implements the calls on messages and topics, one room for each kind, with the pure decisions next to them."""
+"""Implements the calls on messages and topics, one folder for each kind of call. Pure decisions are next to them."""

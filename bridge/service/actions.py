@@ -1,4 +1,4 @@
-"""Records what operators did, in the log and in Redis, and pages through it."""
+"""Records operators' actions in the log and in Redis, and reads them page by page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bridge.store.keys import Keys
 log = structlog.get_logger(__name__)
 
 _STEP: Final = 1_000
-_MOST_NUMBER: Final = 2**63  # of the two in an id of a stream
+_MOST_NUMBER: Final = 2**63  # both numbers in the id of a stream's entry are below it
 
 
 class Actions:
@@ -31,8 +31,12 @@ class Actions:
 
     @asynccontextmanager
     async def recording(self, action: Callable[[], Action | None]) -> AsyncIterator[None]:
-        """Records an action that is done within the context, and one that a server did not answer: that one may be done
-        in part. An action that was refused is not recorded, and None is none."""
+        """Records the action that is done within the context. `action`: called at the end of the context; returns the
+        action, or None if there is nothing to record.
+
+        If the context raises `Unavailable`, the action may be done in part, and is recorded as such. After any other
+        error the action was refused, and is not recorded.
+        """
         try:
             yield
         except Unavailable:
@@ -43,9 +47,9 @@ class Actions:
             await self.record(done)
 
     async def record(self, action: Action) -> None:
-        """Records an action after it was done. Never fails: if Redis refuses the record, the log has it alone."""
+        """Records an action after it was done. Never fails: if Redis does not take the record, only the log has it."""
         action = replace(action, request_id=log_scope.current())
-        # The line names the request all the same, like every line of the call.
+        # The log line has the request's id anyway, like every line of the call.
         shown = {name: value for name, value in asdict(action).items() if value is not None and name != "request_id"}
         log.info("operator.action", **shown)
         try:
@@ -57,12 +61,13 @@ class Actions:
         """Records an action in Redis only.
 
         Raises:
-            StoreUnavailable: it may be recorded.
+            StoreUnavailable: the action may be recorded.
         """
         await self._stored.add(action)
 
     async def page(self, *, shows: Callable[[Action], bool], limit: int, cursor: str | None) -> ActionPage:
-        """A page of the actions that `shows` accepts, the newest first.
+        """Returns a page of the actions that `shows` accepts, the newest first. `cursor`: of the page before; None: the
+        first page.
 
         Raises:
             InvalidRequest: no page gave this cursor.

@@ -1,4 +1,4 @@
-"""Changes messages before their delivery: deletes them, moves them, or gives them other content."""
+"""Changes messages before their delivery: deletes or moves them, or changes their content, limits or labels."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ class Changing:
         seen: str = "",
         waits: bool = False,
     ) -> Message:
-        """Deletes a message for good. A second delete succeeds too.
+        """Deletes a message for good, and returns it. If it is deleted already, the call also succeeds.
 
-        With `release` only the tombstone is kept, without the body. `created_ms`: deletes the message only if it was
-        created then. `seen`: deletes only this version (`Record.version`). `waits`: a message that is being released is
-        deleted at its due moment, as a released one.
+        `release`: Redis keeps only the tombstone, without the body. `created_ms`: deletes the message only if it was
+        created then. `seen`: deletes only this version (`Record.version`); empty: any. `waits`: if the message is just
+        being released, waits for its due moment and deletes it then.
 
         Raises:
             NotFound, StoreUnavailable
             NotAsSeen: the message has another version.
-            Conflict: the message has ended in another way, or was created at another moment. Or it is due within
-                milliseconds and being released, and the delete does not wait.
+            Conflict: the message has ended in another way, or was created at another moment. Or it is being released,
+                and `waits` is False.
         """
         before, outcome = await self._delete(topic, message_id, release=release, created_ms=created_ms, seen=seen)
         if outcome.verdict is DeleteVerdict.RELEASING and waits:
@@ -79,12 +79,12 @@ class Changing:
                 assert_never(outcome.verdict)
 
     async def _delete(self, topic: str, message_id: str, **how: Any) -> tuple[Looked, Outcome[DeleteVerdict]]:
-        """Returns the message before, and the outcome of the delete."""
+        """Deletes a message. Returns the message as it was before, and the outcome of the delete."""
         look, delete = self._records.look(topic, message_id), self._records.delete(topic, message_id, **how)
         return await self._store.run_both(look, delete)
 
     async def change(self, message: Message, change: Change, *, as_seen: bool = False) -> Message:
-        """Changes a waiting message. Its due moment may be now.
+        """Changes a waiting message, and returns it. The new due moment may be now.
 
         A move to a later moment, and other limits or labels, change only the record; the checkpoint holds the copy back
         when it arrives. New content, or an earlier moment, publishes a new copy, which needs the whole content. So does
@@ -92,14 +92,16 @@ class Changing:
 
         Args:
             message: as the caller has read it.
-            as_seen: refuses the change of any other version. Otherwise changes that need no new copy are independent.
+            as_seen: refuses the change if the message has another version by now. Without it, concurrent changes that
+            need no new copy all succeed.
 
         Raises:
             NotFound, Unavailable
-            InvalidRequest: the message would be due beyond the longest delay, or has had more deliveries.
+            InvalidRequest: the message would be due beyond the longest delay, or has had more deliveries than
+                `max_retry` allows.
             NotAsSeen: somebody has changed the message since.
             Conflict: the message no longer waits.
-            BodyNotKept: a new copy is needed, and its body was neither given nor kept.
+            BodyNotKept: the change needs a new copy, and the body was neither given nor kept.
         """
         outcome = await self._change(message, change, as_seen=as_seen)
         if outcome.verdict is ChangeVerdict.STALE and outcome.found.version == message.record.version:
@@ -142,14 +144,14 @@ class Changing:
 
 
 def releasing(record: Record, left_ms: int) -> Releasing:
-    """The refusal of a call that comes too late, since the checkpoint has asked about the message already. `left_ms`:
-    until it is due."""
+    """Returns the error for a call that comes too late, because the checkpoint is already releasing the message.
+    `left_ms`: milliseconds until the message is due."""
     due, state = format_instant(record.due_ms), record.state.label
     return Releasing(f"too late: the message is being released for {due}", state=state, left_ms=left_ms)
 
 
 def not_as_seen(record: Record) -> NotAsSeen:
-    """The refusal of a call that names another version of the message than this one."""
+    """Returns the error for a call that names another version of the message than `record`."""
     return NotAsSeen(
         f"the message was changed meanwhile: it is {record.state.label}; look it up again", state=record.state.label
     )
@@ -178,17 +180,19 @@ def change_step(
     seen: str = "",
     only_later: bool = False,
 ) -> Step[ChangeVerdict]:
-    """Decides how a waiting message is changed. Only the record changes if the content stays and the live copy arrives
-    early enough. Otherwise a successor is published. Pure.
+    """Decides how to change a waiting message. If the content stays and the live copy arrives early enough, only the
+    record changes. Otherwise a successor is published. Pure.
 
-    `due_ms` None: as it is. `only_later`: a later due moment that the record has by then stays.
+    `due_ms`: the new due moment in Unix ms; None: it stays. `keep_body_max`: as in `envelopes.pack`. `seen`: changes
+    only this version (`Record.version`); empty: any. `only_later`: if the record has a later due moment by then, that
+    stays.
 
     Raises:
-        BodyNotKept: a successor is needed, and its body was neither given nor kept.
+        BodyNotKept: the change needs a successor, and the body was neither given nor kept.
     """
     record, envelope = message.record, change.envelope or message.envelope
     has_body = envelope is not None and envelope.body is not None
-    # No bridge sees the copies of a direct topic arrive, so an overdue one may be in its ready queue.
+    # No bridge sees the copies of a direct topic arrive, so an overdue copy may already be in its ready queue.
     overdue = policy.release is Release.CHECKED and record.arrives_ms + _OVERDUE_MS <= now_ms
     moved = due_ms is not None and (due_ms < record.arrives_ms or (overdue and has_body))
     name = partial(

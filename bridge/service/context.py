@@ -1,4 +1,4 @@
-"""Holds what every operation of one pool works with."""
+"""Holds the clients and settings that all calls of one pool share."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from bridge.model.values import MAX_DELAY_MS
 def check_horizon(field: str, value: int, left_ms: float) -> None:
     """Checks that a message waits no longer than the wheel can hold it.
 
-    `field`, `value`: what the client gave. `left_ms`: the delay that follows from it.
+    `field`, `value`: what the client gave. `left_ms`: the delay in ms that follows from `value`.
 
     Raises:
         InvalidRequest

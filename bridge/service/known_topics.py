@@ -1,4 +1,4 @@
-"""Finds out which topics exist, so that a read creates nothing, and wakes polls of topics that come into being.
+"""Finds out which topics exist, so that a read creates nothing, and wakes polls of topics that are created meanwhile.
 
 A topic exists if the list in Redis names it, or if RabbitMQ has its ready queue: Redis may have lost the list.
 """
@@ -25,7 +25,7 @@ _MOST_FOUND = 1_000
 
 
 class KnownTopics:
-    """The topics of one pool. One task looks at the list for all polls of the process."""
+    """The topics of one pool. One task reads the list of topics for all polls of the process."""
 
     def __init__(self, context: Context) -> None:
         self._list = TopicList(context.store, context.records.keys)
@@ -35,7 +35,7 @@ class KnownTopics:
         self._found: Recent[str, bool] = Recent(_MOST_FOUND)  # topics that RabbitMQ has and the list has not
 
     async def of(self, topics: Sequence[str]) -> list[str]:
-        """Returns the topics that exist, in the given order. Declares the queues of those that the list names.
+        """Returns the given topics that exist, in order. Declares the queues of topics that the list names.
 
         Raises:
             Unavailable
@@ -50,23 +50,25 @@ class KnownTopics:
             if topic in listed:
                 existing.append(topic)
             elif await self._declared.finds_topic(topic):
-                # Not declared: RabbitMQ also finds a queue that it is deleting, and a declaration would make it again.
+                # Not declared here: RabbitMQ also finds a queue that it is deleting, and a declare would create it
+                # again.
                 found.add(topic)
                 existing.append(topic)
         await self._until_declared({topic for topic in found if not self._found.get(topic)})
         return existing
 
     def forget(self, topics: Collection[str]) -> None:
-        """Forgets that these topics have queues, because one was gone."""
+        """Forgets that these topics have queues, because a queue was gone."""
         self._declared.forget_topics(topics)
         for topic in topics:
             self._found.forget(topic)
 
     async def _until_declared(self, topics: set[str]) -> None:
-        """Waits until the list names topics that RabbitMQ has, but at most a second, and once for each topic.
+        """Waits until the list names topics that RabbitMQ has, but at most a second. Later calls do not wait for these
+        topics again.
 
-        RabbitMQ finds a new queue before that has a leader, and closes the connection of a get or a consume then. The
-        process that declares it lists the topic when it has one.
+        RabbitMQ finds a new queue before the queue has a leader. Then it closes the connection of a get or a consume.
+        The process that declares the queue puts the topic on the list once there is a leader.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(_DECLARED_WITHIN_S):
@@ -79,7 +81,8 @@ class KnownTopics:
 
     @contextmanager
     def awaiting(self, missing: Collection[str]) -> Iterator[asyncio.Event]:
-        """Within the context, sets the event once the list names one of the missing topics, and at `wake_all`."""
+        """Yields an event. Within the context, it is set once the list names one of the missing topics, or by
+        `wake_all`."""
         woken = asyncio.Event()
         self._polls[woken] = missing
         if missing and (self._looking is None or self._looking.done()):
@@ -100,7 +103,7 @@ class KnownTopics:
             for start in range(0, len(names), _NAMES_A_LOOK):
                 try:
                     self._wake(await self._listed(names[start : start + _NAMES_A_LOOK]))
-                except Exception as error:  # noqa: BLE001 - the polls go on, and so does the look
+                except Exception as error:  # noqa: BLE001 - the polls go on, and so does this task
                     background.failed("look for topics", error)
             pause_s = max(_LOOK_EVERY_S, _IDLE_SHARE * (monotonic() - started_s))
             await asyncio.sleep(min(pause_s, _LONGEST_PAUSE_S))
@@ -112,7 +115,8 @@ class KnownTopics:
                     woken.set()
 
     async def _listed(self, topics: Collection[str]) -> set[str]:
-        """Returns those that the list names: none while the list's server is away and others answer."""
+        """Returns the given topics that the list names. Returns none while the list's server is away and other servers
+        answer."""
         try:
             return await self._list.listed(topics)
         except StoreUnavailable as error:

@@ -1,4 +1,4 @@
-"""Names what became of the messages of a batch. Pure."""
+"""Defines the results of a batch of changes, one for each message. Pure."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from bridge.model.bulk import Failure, Target
 from bridge.model.message import Record
 
 BURST: Final = 50
-"""The copies that are published together. A burst of 250 made other messages 60 ms late."""
+"""How many copies are published together. A burst of 250 made other messages 60 ms late."""
 
 Check = Callable[[], None]
-"""Raises an error where the caller may change no more messages."""
+"""A function that raises an error if the caller may change no more messages, for example because its lease has
+ended."""
 
 Results = dict[Target, Failure | None]
-"""The failure of each message, or None where it is changed."""
+"""By message: why it could not be changed; None if it was changed."""
 
 
 def is_of(target: Target, record: Record) -> bool:
-    """Whether the record is still that of the message: its id may have a new message."""
+    """Whether the record is still of the target's message. A new message may have its id by now."""
     return record.created_ms == target.created_ms
 
 
 def failure(target: Target, record: Record | None) -> Failure:
-    """The failure of a message that has changed since it was found."""
+    """Returns the failure for a message that has changed since it was found. `record`: its record now; None: it is
+    gone."""
     if record is None or not is_of(target, record):
         detail = "the message is gone"
     else:

@@ -1,4 +1,4 @@
-"""Builds everything one pool needs to serve its topics, and starts and stops it."""
+"""Builds all objects that one pool needs to serve its topics, and starts and stops the pool's loops."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ class Service:
     """The operations on one pool's messages and topics. `cli/assembly.py` adds the loops."""
 
     def __init__(self, settings: Settings, *, pool: str = DEFAULT, tracing: Deliveries | None = None) -> None:
-        """`settings`: the pool's settings. `tracing`: traces deliveries; None: nobody does."""
+        """`settings`: the pool's settings. `tracing`: traces deliveries; None: deliveries are not traced."""
         self.settings = settings
         keys = Keys(settings.redis_prefix, settings.index_buckets)
-        # The loops have connections of their own, so that they never wait behind requests. The clock is shared: it
-        # gets more exact with each answer, and the loops ask seldom.
+        # The loops have connections of their own, so that they never wait behind requests. Both stores share one clock:
+        # each answer makes it more exact, and the loops get few answers.
         clock, unnamed = StoreClock(), Unnamed()
         self._store, self._loops_store = (
             Store(
@@ -160,32 +160,34 @@ class Service:
         self._draining = False
 
     def add(self, loop: Loop) -> None:
-        """Runs the loop from `start` to `stop`."""
+        """Adds a loop, which runs from `start` to `stop`."""
         self._loops.append(loop)
 
     def report(self, watch: Watching) -> None:
-        """Reports the watch's findings as part of the health."""
+        """Makes the watch's findings part of the health."""
         self._watch = watch
 
     @property
     def alive(self) -> bool:
-        """Whether every loop runs. One that waits for a server runs."""
+        """Whether every loop runs. A loop that waits for a server also runs."""
         return not any(task.done() for task in self._running)
 
     async def start(self) -> None:
-        """Starts the loops. They wait for a broker or a store that is away; health reports it meanwhile.
+        """Connects, and starts the loops. If a server is away, the loops wait for it, and health reports that
+        meanwhile.
 
         Raises as `connect` does.
         """
         if self.context.pool != DEFAULT:
-            # The loops' tasks inherit it, so each line of the pool's log names the pool.
+            # The loops' tasks inherit this variable, so each of their log lines names the pool.
             structlog.contextvars.bind_contextvars(pool=self.context.pool)
         await self.connect()
         self._running = [asyncio.create_task(loop.run(), name=loop.status.name) for loop in self._loops]
         log.info("service.started")
 
     async def connect(self) -> None:
-        """Connects to the broker and the store, and checks them. A command needs no more than that.
+        """Connects to RabbitMQ and Redis, and checks them. Commands of the CLI call only this, and start no loops. A
+        server that is away is only logged.
 
         Raises:
             BrokerUnfit: this RabbitMQ can't keep the bridge's promises.
@@ -203,23 +205,25 @@ class Service:
             await self._store.learn_clock()
 
     def drain(self) -> None:
-        """Prepares for the stop: health reports it, and long polls end. Everything else goes on."""
+        """Prepares for the stop: health reports that the process stops, and long polls end. All other work goes on."""
         self._draining = True
         self.pulling.end_waits()
 
     async def stop(self) -> None:
-        """Stops the loops, waits for sends in flight for the grace period at most, and closes the connections."""
+        """Stops the loops, waits for sends and pulls in flight, and closes the connections. Waits for the grace period
+        at most; then it cancels what has not ended."""
         for running in self._running:
             running.cancel()
         ending = [
             *self._running,
             *map(asyncio.create_task, (self.upserting.finish(), self.sending.finish(), self.pulling.finish())),
         ]
-        # Not `asyncio.timeout`: after a process was starved for the grace period, its cancel would meet the first one.
-        # Then a loop that waits for its work would wait for ever.
+        # Not `asyncio.timeout`: if the process was starved of CPU for the grace period, its cancellation would come
+        # together with the first one. Then a loop that waits for its work would wait for ever.
         _, late = await asyncio.wait(ending, timeout=self.settings.grace / 1_000)
         while late:
-            # Again and again: of a call whose connection is lost at the same moment, aiormq raises the loss only.
+            # Cancelled repeatedly: if a call's connection is lost at that moment, aiormq raises the loss and not the
+            # cancellation.
             for task in late:
                 task.cancel()
             _, late = await asyncio.wait(late, timeout=_CANCEL_AGAIN_S)
@@ -237,7 +241,8 @@ class Service:
             await store.close()
 
     async def health(self) -> Health:
-        """The health of this pool in this process: whether a send would succeed now. It probes RabbitMQ and Redis."""
+        """Returns the health of this pool in this process. Probes RabbitMQ and Redis, to see whether a send would
+        succeed now."""
         broker, store = await asyncio.gather(self._broker_probe.result(), self._store_probe.result())
         servers = {"broker": broker.state, "store": store.state}
         await self._scraped.show_servers(servers)
@@ -260,7 +265,8 @@ class Service:
         return Health(ok=is_ready, parts=parts, findings=findings, policies=self._watch.policies)
 
     async def _probe_store(self) -> list[Finding]:
-        # The loops' connections are probed only to be renewed, as a loop that reads would not notice a demoted primary.
+        # The loops' connections are probed only to renew them: a loop that only reads would not notice a demoted
+        # primary.
         found, _ = await asyncio.gather(self._store_findings(), self._loops_store.probe(), return_exceptions=True)
         if isinstance(found, BaseException):
             raise found
@@ -272,11 +278,11 @@ class Service:
         return [Finding("warning", f"{error}: calls about its topics are refused, others go on") for error in away]
 
     async def figures(self) -> Figures:
-        """The messages of this pool, for metrics. It asks RabbitMQ and Redis now, and has no figures of a server that
-        does not answer."""
+        """Returns the numbers of messages of this pool, for metrics. Asks RabbitMQ and Redis now. Leaves out the
+        figures of a server that does not answer."""
         figures = await self._scraped.figures((await self.health()).parts)
         if not figures.whole:
-            # A server was frozen within the moment that a probe is good for.
+            # A server froze after its probe, whose result is still fresh. So probe again.
             for probed in (self._broker_probe, self._store_probe):
                 probed.renew()
             await self.health()

@@ -25,8 +25,8 @@ from bridge.store.messages.verdicts import BuryVerdict, ExtendVerdict, NackVerdi
 
 _GROUP = 256
 _Lease = tuple[str, int | Literal["delivered"] | None, int | None]
-"""As `Receipt`: an id, and epoch and nonce of the lease. `delivered`: leased or not, if somebody may have received it.
-None: leased or not."""
+"""What to ack: a message id, and epoch and nonce of the lease, as in `Receipt`. Epoch "delivered": the live message,
+leased or not, if a consumer may have received it. Epoch None: the live message, leased or not."""
 
 
 class Settling:
@@ -54,8 +54,8 @@ class Settling:
         return [AckResult(id=None, verdict=AckVerdict.UNKNOWN) if lease is None else next(acked) for lease in leases]
 
     async def ack_delivered(self, topic: str, message_ids: Sequence[str]) -> list[AckResult]:
-        """Acks the live messages of these ids that somebody may have received, leased or not. The result for one that
-        waits for its first delivery, and is not due, is `NOT_LEASED`.
+        """Acks the live messages of these ids that a consumer may have received, leased or not. The result for a
+        message that waits for its first delivery, and is not due, is `NOT_LEASED`.
 
         Raises:
             StoreUnavailable: some messages may be acked.
@@ -71,12 +71,12 @@ class Settling:
         return await self._ack(topic, [(message_id, None, None) for message_id in message_ids])
 
     async def ack(self, topic: str, message_id: str, receipt: str | None) -> Message:
-        """Acks one message and returns it. Without a receipt it acks the message leased or not, if somebody may have
+        """Acks one message and returns it. `receipt` None: acks the live message, leased or not, if a consumer may have
         received it.
 
         Raises:
             NotFound, LeaseEnded, StoreUnavailable
-            Conflict: nobody has received the message, or it has ended in another way.
+            Conflict: no consumer has received the message, or it has ended in another way.
         """
         epoch, nonce = _named(message_id, receipt)
         ack = self._records.ack(topic, message_id, epoch="delivered" if epoch is None else epoch, nonce=nonce)
@@ -96,10 +96,11 @@ class Settling:
     async def nack(
         self, topic: str, message_id: str, *, receipt: str | None, delay_ms: int | None, reason: str | None
     ) -> Message:
-        """Gives a leased message back. It is due after `delay_ms`, else after the topic's back-off.
+        """Gives a leased message back, so that it is delivered again: after `delay_ms`, or after the topic's back-off
+        if that is None.
 
-        A message whose retries are used up becomes a dead letter. A message whose body was not kept comes back when its
-        lease would have ended. If its retries are used up too, it stays leased until then.
+        A message whose retries are used up becomes a dead letter. If Redis did not keep the body, the message comes
+        back only when its lease would have ended. If its retries are used up too, it stays leased until then.
 
         Raises:
             NotFound, LeaseEnded, Unavailable
@@ -109,8 +110,8 @@ class Settling:
         return await self._nack(message, receipt, delay_ms=delay_ms, reason=reason, counted=True)
 
     async def nack_leased(self, leased: Leased, *, delay_ms: int, reason: str | None, counted: bool = True) -> Message:
-        """Nacks a message that the caller has just leased, and so has its body also where Redis did not keep it.
-        Without `counted` the delivery uses up no retry.
+        """Nacks a message that the caller has just leased. The caller has its body, even if Redis did not keep it.
+        `counted` False: the delivery uses up no retry.
 
         Raises:
             LeaseEnded, Unavailable
@@ -141,7 +142,8 @@ class Settling:
         return Message(record=outcome.found, envelope=message.envelope)
 
     async def extend(self, topic: str, message_id: str, *, receipt: str | None, lease_ms: int) -> Message:
-        """Makes a lease last until `lease_ms` from now. A lease that lasts longer does not change.
+        """Makes a lease last until `lease_ms` from now, and returns the message. A lease that already lasts longer does
+        not change.
 
         Raises:
             NotFound, LeaseEnded, StoreUnavailable
@@ -193,9 +195,10 @@ def nack_step(
     reason: str,
     counted: bool = True,
 ) -> Step[NackVerdict | BuryVerdict]:
-    """Decides what a nack does. Pure.
+    """Returns the step of a nack. Pure.
 
-    With the body it publishes a retry or a dead letter. Without the body it changes only the record."""
+    If the message has its body, the step publishes a retry or a dead letter. Without the body it changes only the
+    record. `delay_ms` None: the topic's back-off. `counted`: as in `nack_leased`."""
     record, envelope = message.record, message.envelope
     if delay_ms is None:
         delay_ms = policy.retry_after_ms(record.id, max(1, record.attempts))
@@ -209,7 +212,7 @@ def nack_step(
         envelope,
         nonce=nonce,
         attempt=record.attempts + counted,
-        due_ms=record.due_ms if dies else due_ms,  # people read in a letter when the message was due
+        due_ms=record.due_ms if dies else due_ms,  # a dead letter shows people when the message was due
     )
     if dies:
         reason = reason or "retries used up"
@@ -231,7 +234,8 @@ def _result(message_id: str, outcome: Outcome[AckVerdict]) -> AckResult:
 
 
 def _named(message_id: str, receipt: str | None) -> tuple[int | None, int | None]:
-    """Returns epoch and nonce of the lease that the receipt names, as far as it names them."""
+    """Returns epoch and nonce of the lease that the receipt names. Both are None without a receipt, and the nonce is
+    None if the receipt has none."""
     if receipt is None:
         return None, None
     lease = receipts.read(receipt)

@@ -1,6 +1,6 @@
-"""Tells systemd whether this process is ready, alive or stopping, by the protocol of sd_notify(3).
+"""Reports to systemd whether this process is ready, alive or stopping, by the protocol of sd_notify(3).
 
-Only a process with NOTIFY_SOCKET does so. A watchdog restarts a service that no longer sends WATCHDOG=1.
+Only a process with the variable NOTIFY_SOCKET reports. A watchdog restarts a service that no longer sends WATCHDOG=1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _UNREADY_EVERY_S: Final = 1.0
 
 
 class Notices:
-    """The notices of one process. `watchdog_s`: systemd restarts a service that was silent for so long."""
+    """Sends the notices of one process. `watchdog_s`: systemd restarts the service if it sends nothing for this
+    long."""
 
     def __init__(self, send: Callable[[bytes], object], watchdog_s: float) -> None:
         self.watchdog_s = watchdog_s
@@ -36,7 +37,7 @@ class Notices:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self | None:
-        """Notices to the service manager that started this process. None: none wants them."""
+        """Makes the notices to the service manager that started this process. None: no manager wants them."""
         address = environment.get("NOTIFY_SOCKET")
         if not address:
             return None
@@ -73,10 +74,10 @@ class Notices:
 
 
 class Reporter:
-    """Reports one process, from its first answer to its end.
+    """Reports the state of one process, from its first answer to its end.
 
-    It is alive while the event loop turns and the task of every loop runs. A server that is away does not count: a
-    restart would not mend it, and the status names it.
+    A process is alive while its event loop turns and the task of every loop runs. A server that is away does not make
+    it dead: a restart would not help, and the status names the server.
     """
 
     def __init__(self, pools: Pools, notices: Notices) -> None:
@@ -105,7 +106,7 @@ class Reporter:
             task.cancel()
 
     async def run(self) -> NoReturn:
-        """Reports the health as status, for ever."""
+        """Reports the health as the service's status, for ever."""
         await retrying(self.status, self._describe)
 
     async def _describe(self) -> float:

@@ -1,7 +1,7 @@
-"""Notes that copies have reached their ready queues, for callers of any process who wait for that.
+"""Notes in Redis that copies have reached their ready queues, for callers in any process who wait for that.
 
-A note is a hint of two seconds. Without it nothing is lost: the message is accepted, and a pull finds it a moment
-later.
+A note lasts two seconds and is only a hint. If it is missing, nothing is lost: the message is accepted, and a pull
+finds it a moment later.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _KEPT_MS: Final = 2_000  # longer than anybody waits
 
 
 class StoredArrivals:
-    """Every method raises StoreUnavailable."""
+    """The notes of one pool. Every method may raise StoreUnavailable."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
@@ -31,7 +31,7 @@ class StoredArrivals:
         )
 
     async def noted(self, copies: Sequence[Copy | Record]) -> list[bool]:
-        """Returns for each copy, or for the one that a record names, whether it is noted."""
+        """Returns for each copy whether it is noted. A record means the copy that the record names."""
         if not copies:
             return []
         answers = await self._store.commands([("GET", self._keys.arrival(copy.topic, copy.id)) for copy in copies])

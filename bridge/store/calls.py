@@ -2,7 +2,7 @@
 
 The home of a message is the set of indexes that its record shares with its neighbours (`Keys.home`). A call for one
 message names eleven keys, and Redis sets up the script for each call. For a hundred messages of one home this is most
-of the work on both sides. A script that ends in `for_each` (lua/_record.lua) handles all of them in one run.
+of the work on both sides. A script that ends in `for_each` (lua/_record.lua) handles all messages of a call in one run.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ OWN_ARGS: Final = 5  # behind the arguments of every script: now, id, retention_
 class Call(Generic[Answer_co]):
     """One script with its keys and arguments, ready to run. All its keys are in one cluster slot.
 
-    `read`: makes the answer of the script a value. `topic`: for a script about a message, the message's topic, with
-    which the answer becomes a record.
+    `read`: converts the script's answer to a value. `topic`: the message's topic, if the script is about a message;
+    `read` needs it to make a record.
     """
 
     script: Script
@@ -45,8 +45,10 @@ class Call(Generic[Answer_co]):
     topic: str = ""
 
     def args_until(self, until_ms: int) -> tuple[Any, ...]:
-        """The arguments, with the moment after which the script changes nothing. A call that sets the clock itself, as
-        tests do, keeps its own moment."""
+        """Returns the arguments with `until_ms`, the moment of Redis' clock after which the script changes nothing.
+
+        A call that sets the clock itself, as tests do, keeps the moment that it has.
+        """
         if not self.script.of_record or self.args[_NOW]:
             return self.args
         return (*self.args[:_UNTIL], until_ms, *self.args[OWN_ARGS:])
@@ -58,7 +60,7 @@ class Call(Generic[Answer_co]):
 
 
 def plain(read: Callable[[Reply], Answer]) -> Callable[[Call[Any], Reply], Answer]:
-    """Returns the reader of a script whose answer says all by itself."""
+    """Makes a `Call.read` for a script whose answer can be read without the call."""
     return lambda _, reply: read(reply)
 
 
@@ -95,7 +97,7 @@ def as_one(calls: Sequence[Call[object]]) -> Call[object]:
 
 
 def is_late(call: Call[object], answer: Reply) -> bool:
-    """Whether Redis got the call after its moment, so that it changed nothing."""
+    """Whether Redis got the call after the call's time limit, so that the script changed nothing."""
     return call.script.of_record and several(answer)[0] == _LATE
 
 

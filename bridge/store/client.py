@@ -37,7 +37,7 @@ _FAULTS_EVERY_S: Final = 60.0
 
 
 class _SomeUnnamed(UnnamedVerdict):
-    """`answers`: those to all calls; the ones that this version does not know are errors."""
+    """This version does not know some of the answers. `answers`: one for each call; an unknown one is an error."""
 
     def __init__(self, answers: list[object]) -> None:
         super().__init__(str(next(answer for answer in answers if isinstance(answer, UnnamedVerdict))))
@@ -48,11 +48,12 @@ class Store:
     """Redis, its scripts and its clock.
 
     A call about a message carries a moment by the clock of Redis. A call that the network held back until after that
-    moment changes nothing. So no call takes effect once its caller was answered that Redis did not answer.
+    moment changes nothing. So once its caller has got StoreUnavailable, the call takes no effect any more.
 
     The store does not retry a failed call, which may have run; callers may, because scripts are idempotent. It retries
     only calls that a server has certainly not run: because the script was missing, the key is on another server, or the
-    call was late by a clock that has jumped. While a server's breaker refuses calls, calls of its keys fail at once.
+    call only seemed late, as the clock of Redis had jumped. While a server's breaker refuses calls, calls of its keys
+    fail at once.
     """
 
     def __init__(
@@ -65,8 +66,8 @@ class Store:
         clock: StoreClock | None = None,
         unnamed: Unnamed | None = None,
     ) -> None:
-        """`keys`: the keyspace of messages. With it, `agree` checks the buckets before the first script of a message.
-        `clock`, `unnamed`: those of another store of the same Redis, to be shared.
+        """`keys`: the keyspace of messages, whose buckets `agree` checks before the first script of a message. None: no
+        check. `clock`, `unnamed`: objects that another store of this Redis shares with this one. None: new objects.
 
         Raises:
             ValueError: the URL is malformed (`settings/redis_url.py` lists its forms).
@@ -121,14 +122,14 @@ class Store:
     async def run_each(
         self, calls: Sequence[Call[Answer]], until_s: float | None = None
     ) -> Sequence[Answer | UnnamedVerdict]:
-        """As `run`, but an answer that is unknown to this version concerns its call alone, and stands in its place."""
+        """As `run`, but does not raise UnnamedVerdict: it returns the error in place of the answer that is unknown."""
         try:
             return await self.run(calls, until_s)
         except _SomeUnnamed as error:
             return cast("list[Answer | UnnamedVerdict]", error.answers)
 
     async def run_both(self, one: Call[Answer], other: Call[Other]) -> tuple[Answer, Other]:
-        """As `run`, for two calls of different scripts."""
+        """As `run`, for two calls of different scripts. Returns both answers."""
         both: list[Any] = await self.run([one, other])
         return both[0], both[1]
 
@@ -172,7 +173,8 @@ class Store:
             answers = await self._servers.ask([_evalsha(call, until_ms) for call in calls], timed=timed)
             missing = [at for at, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
             if missing:
-                # One load for each topic, or for each call for several messages. The call's last key names its server.
+                # Loads a script once for each last key of its calls, which names the server: once a topic, or a joined
+                # call.
                 loads = {(calls[at].script.name, calls[at].keys[-1]) for at in missing}
                 again = [*(_load(*load) for load in loads), *(_evalsha(calls[at], until_ms) for at in missing)]
                 for at, answer in zip(missing, (await self._servers.ask(again))[len(loads) :], strict=True):
@@ -200,18 +202,18 @@ class Store:
         self._agreed = True
 
     async def learn_clock(self, keys: Sequence[str] = ()) -> None:
-        """Asks for the time, which sets the clock and shows whether Redis answers. With keys it asks the servers of
-        these keys, and all must answer. Without keys it asks all servers, and one answer is enough."""
+        """Asks Redis for its time, which sets the clock and shows whether Redis answers. With `keys` it asks the
+        servers of these keys, and all must answer. Without keys it asks all servers, and one answer is enough."""
         with _translated(self._servers.title):
             await self._servers.learn_time(keys)
 
     async def command(self, *words: Any) -> Reply:
-        """Runs one plain command and returns its answer, unread. The word after the command's name is a key."""
+        """Runs one plain command and returns the raw answer. The word after the command's name is a key."""
         (answer,) = await self.commands([words])
         return answer
 
     async def command_each(self, *words: Any) -> list[Reply]:
-        """Runs one plain command on every server, and returns an answer for each."""
+        """Runs one plain command on every server, and returns one answer for each server."""
         with _translated(self._servers.title):
             return _without_errors(await self._servers.ask_each(pack("", *words)))
 
@@ -229,14 +231,14 @@ class Store:
         return answers
 
     async def probe(self) -> list[StoreUnavailable]:
-        """Writes what a send writes, on every server, under a key that nothing reads and that ends by itself. It goes
-        over the connections of all other calls.
+        """Checks that every server takes the writes of a send: writes such data under a key that nothing reads and that
+        expires. Uses the connections that all other calls use.
 
         Returns:
-            The errors of those servers that can't do it, if others can.
+            The errors of the servers that failed, if others succeeded.
 
         Raises:
-            StoreUnavailable: no server can do it.
+            StoreUnavailable: every server failed.
             StoreUnfit: as `agree`.
         """
         if self._keys is None:
@@ -255,8 +257,11 @@ class Store:
         return away
 
     def apart(self, keys: Sequence[str]) -> list[list[int]]:
-        """Groups the indexes of the keys by server. Calls in one round trip fail together, so callers make one for each
-        server: then a server that is away blocks only its own keys."""
+        """Groups the keys by server. Returns lists of indexes into `keys`.
+
+        Calls in one round trip fail together. So callers make one round trip for each server. Then a server that is
+        away blocks only calls of its keys.
+        """
         return self._servers.apart(keys)
 
     async def close(self) -> None:

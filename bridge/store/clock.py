@@ -30,8 +30,9 @@ class StoreClock:
     is due on all of them. `fastest_ms` is the fastest, so a moment that has not passed by it has passed on none.
     `latest_ms` is never behind Redis, nor behind any of several servers.
 
-    `steps`: the latest steps of a second or more. A correction by NTP is slower, and is none. `overruled`: messages
-    that were released although their moments, by this clock, were more than a second away: their delays had passed.
+    `steps`: the latest steps of a second or more. NTP corrects a clock gradually, which is no step. `overruled`: how
+    many messages were released although they were due more than a second later by Redis' clock. RabbitMQ had let their
+    delays pass.
     """
 
     def __init__(self) -> None:
@@ -62,7 +63,8 @@ class StoreClock:
             self._compare()
 
     def replaced(self, server: str = "") -> None:
-        """Reports that another machine has taken the server's place: only its next answer counts."""
+        """Reports that another machine has taken the server's place. Its next answer replaces the bounds, and is no
+        step."""
         if server in self._bounds_ms:
             self._bounds_ms[server] = (self._bounds_ms[server][0], -inf)
 
@@ -83,7 +85,7 @@ class StoreClock:
         return monotonic() * 1_000 + self._low_ms
 
     def latest_ms(self) -> float | None:
-        """Returns Unix milliseconds by Redis' clock, or a little more. None: no answer has told it yet."""
+        """Returns Unix milliseconds by Redis' clock, or a little more. None: some server has not told its time yet."""
         highs_ms = [high_ms for _, high_ms in self._bounds_ms.values()]
         if -inf in highs_ms or not highs_ms:
             return None
@@ -94,7 +96,8 @@ class StoreClock:
         return moment_s * 1_000 + self._fastest_ms
 
     def _note_step(self, server: str, ahead_ms: float) -> None:
-        """`ahead_ms`: the least step that explains the answer."""
+        """Notes a step of a server's clock if it is large enough. `ahead_ms`: the least step that explains the
+        answer."""
         if abs(ahead_ms) >= _LEAST_STEP_MS:
             self.steps.append(ClockStep(server, ahead_ms, monotonic()))
 

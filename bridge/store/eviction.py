@@ -10,8 +10,8 @@ from bridge.store.replies import binary
 
 
 async def evicting(store: Store) -> str | None:
-    """Returns the `maxmemory-policy` with which Redis evicts keys when its memory is full. None: it evicts no keys, or
-    refuses the command, as some managed servers do.
+    """Returns the `maxmemory-policy` with which Redis evicts keys when its memory is full. None: Redis evicts no keys,
+    or refuses INFO, as some managed servers do.
 
     Raises:
         StoreUnavailable
@@ -24,18 +24,18 @@ async def evicting(store: Store) -> str | None:
 
 
 def fields_of(info: bytes) -> dict[str, str]:
-    """The fields of an answer to INFO."""
+    """Returns the fields of an answer to INFO, by name."""
     return dict(line.split(":", 1) for line in info.decode().splitlines() if ":" in line)
 
 
 def evicting_policy(info: Mapping[str, str]) -> str | None:
-    """Returns the `maxmemory-policy` if this server evicts keys when its memory is full."""
+    """Returns the `maxmemory-policy` if this server evicts keys when its memory is full. None: it evicts none."""
     policy = info.get("maxmemory_policy", "noeviction")
     return policy if int(info.get("maxmemory", 0)) and policy != "noeviction" else None
 
 
 def evicts(policy: str) -> str:
-    """Says what the policy does."""
+    """Returns a warning that says what the `maxmemory-policy` does."""
     return (
         f"Redis' maxmemory-policy is {policy}: when full, it evicts records of messages, of deletes and of"
         " topics' policies; it must be noeviction"

@@ -20,13 +20,13 @@ _LOGIN_CODES: Final = ("NOAUTH", "WRONGPASS")
 
 
 class StoreLoginRefused(StoreUnavailable):
-    """Redis asks for another password, or for one at all."""
+    """Redis refuses the password, or requires one and got none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerState:
-    """One server. `info`: the fields of INFO. `config`: the parameters of CONFIG. Empty: Redis refuses the command, as
-    some managed servers do."""
+    """What one server says of itself. `info`: the fields of INFO. `config`: the parameters of CONFIG GET. Each is empty
+    if Redis refuses the command, as some managed servers do."""
 
     info: Mapping[str, str]
     config: Mapping[str, str]
@@ -34,8 +34,8 @@ class ServerState:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inspection:
-    """`ahead_ms`: the least and the most by which Redis' clock is ahead of this machine's. `buckets`: of each topic's
-    index; None: Redis has no message yet."""
+    """What all servers say. `ahead_ms`: the least and the most by which Redis' clock is ahead of this machine's.
+    `buckets`: how many buckets each topic's index has; None: Redis has no message yet."""
 
     servers: tuple[ServerState, ...]
     ahead_ms: tuple[float, float]
@@ -44,7 +44,7 @@ class Inspection:
 
 
 async def inspect(store: Store, keys: Keys) -> Inspection:
-    """Asks every server.
+    """Asks every Redis server about its state, its clock and the messages' index.
 
     Raises:
         StoreLoginRefused
@@ -71,7 +71,7 @@ async def inspect(store: Store, keys: Keys) -> Inspection:
 
 
 async def _unless_refused(asked: Awaitable[list[Reply]]) -> list[Reply]:
-    """The answers of all servers; empty, if they refuse the command."""
+    """Returns the answers of all servers; an empty list if they refuse the command."""
     try:
         return await asked
     except StoreRefused:

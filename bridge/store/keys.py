@@ -2,11 +2,11 @@
 
     key                             type    what
     <prefix>/{<topic>}/m/<id>       string  a message's record, a msgpack array (fields: lua/_record.lua)
-    <prefix>/{<topic>}/b/<id>       string  its envelope, if that is too long for the record: content type, headers
-                                            and body, JSON and bytes
+    <prefix>/{<topic>}/b/<id>       string  a message's envelope, if that is too long for the record: content type,
+                                            headers and body, JSON and bytes
     <prefix>/{<topic>}/a/<id>       string  for two seconds: the epoch of a copy that has reached its ready queue
-    <prefix>/{<topic>}/waiting      zset    ids by due moment (Unix ms), one set for each state: waiting, ready, leased,
-                                            acked, expired, dead, deleted; no set has unconfirmed records
+    <prefix>/{<topic>}/waiting      zset    ids by due moment (Unix ms); another key for each further state: ready,
+                                            leased, acked, expired, dead, deleted; none has unconfirmed records
     <prefix>/{<topic>}/forget       zset    ids by the moment when their record expires
     <prefix>/{<topic>}/labels       zset    the labels of messages, each with a due moment and an id, sorted by bytes
     <prefix>/{<topic>}/policy       string  the topic's policy, JSON
@@ -22,21 +22,22 @@
     <prefix>/sessions/<id>          zset    sessions of browsers, by a token's id: hashes by their end, at most 20
     <prefix>/actions                stream  what operators did, the latest 10,000 or a few more, each as JSON
     <prefix>/{:bulk}/operations     zset    bulk operations by the moments of their begin
-    <prefix>/{:bulk}/leases         zset    those that run, by the ends of their leases
+    <prefix>/{:bulk}/leases         zset    ids of running bulk operations, by the ends of their leases
     <prefix>/{:bulk}/operations/<id>
                                     hash    a bulk operation: what is asked, its counts, and where to go on
     <prefix>/{:schedules}/names     zset    schedules by name
-    <prefix>/{:schedules}/wakes     zset    their names by the moment when each is to be planned next
-    <prefix>/{:schedules}/leases    hash    the end of the lease of each that is planned or changed now
+    <prefix>/{:schedules}/wakes     zset    names of schedules by the moment when each is to be planned next
+    <prefix>/{:schedules}/leases    hash    names of leased schedules, each with the end of its lease
     <prefix>/{:schedules}/clock     string  the latest moment at which schedules were planned, to within ten seconds
     <prefix>/{:schedules}/of/<name> hash    a schedule: what is asked, its message, and how far it is planned
     <prefix>/{:schedules}/file      string  exists while Redis has the schedules of the file
     <prefix>/{:probe:<n>}/probe     string  written to see whether a server takes writes; ends after ten seconds
-    <prefix>/{:probe:<n>}/probe/set zset    the same, and removed by the same script
+    <prefix>/{:probe:<n>}/probe/set zset    written for this purpose, and removed by the script that writes it
     <prefix>/idempotency/{<token>}/answers
-                                    hash    requests with an idempotency key, and their answers, by key; `bytes`: of all
+                                    hash    requests with an idempotency key, and their answers, by key; `bytes`: the
+                                            size of all answers
     <prefix>/idempotency/{<token>}/begun
-                                    zset    the keys by the moment of their first request
+                                    zset    idempotency keys by the moment of their first request
     <prefix>/places/<id>            set     the topics in which an id may have a message, for wires whose ids have no
                                             topic
     <prefix>/rates/<id>/<direction> string  the recent requests of a token (lua/admit.lua)
@@ -51,11 +52,12 @@
                                     string  the requests of a token in this window (lua/throttle.lua)
     <prefix>/lmstfy/names           hash    lmstfy names that are too long for a topic, by topic, JSON
 
-All keys of a topic have its hash tag, so each script's keys are in one slot of a Redis Cluster. No id has a slash.
-With several buckets the hash tag of records, envelopes and indexes is `{<topic>:<bucket>}`. The bucket is a hash of the
-id, and each bucket has its own indexes. So one topic is spread over several servers. No topic has a colon. If a new
-message takes the id of a dead letter, that one is `<id>~dead<nonce>`, and stays in its bucket. If Redis has lost the
-record of a message and another one has its id, it is `<id>~born<created_ms>`, in the same bucket.
+All keys of a topic have the topic as hash tag, so each script's keys are in one slot of a Redis Cluster. No id has a
+slash. With several buckets the hash tag of records, envelopes and indexes is `{<topic>:<bucket>}`. The bucket is a hash
+of the id, and each bucket has its own indexes. So one topic is spread over several servers. No topic has a colon. If a
+new message takes the id of a dead letter, the dead letter becomes `<id>~dead<nonce>`, in the same bucket. If Redis has
+lost a message's record and another message has its id, the first message becomes `<id>~born<created_ms>`, in the same
+bucket.
 """
 
 from __future__ import annotations
@@ -151,7 +153,7 @@ class Keys:
         return f"{self.prefix}/{{:schedules}}/of/{name}"
 
     def probe(self, number: int) -> str:
-        """Returns one of many keys, which spread over the servers of a cluster."""
+        """Returns the key of one probe. The keys of many numbers spread over all servers of a cluster."""
         return f"{self.prefix}/{{:probe:{number}}}/probe"
 
     def answers(self, token_id: str) -> tuple[str, str]:
@@ -213,12 +215,12 @@ class Keys:
         return self.indexes(topic, self.bucket(message_id))[0]
 
     def homes(self, topic: str) -> list[str]:
-        """Returns a key for each bucket, and so one on each server with messages of the topic."""
+        """Returns one key for each bucket. So each server with messages of the topic has at least one of the keys."""
         return [self.indexes(topic, bucket)[0] for bucket in range(self.buckets)]
 
 
 @lru_cache(maxsize=16_384)
 def _bucket(prefix: str, topic: str, bucket: int, buckets: int) -> tuple[str, tuple[str, ...]]:
-    """Returns the prefix of the bucket's keys, and its indexes."""
+    """Returns the prefix of the bucket's keys, and the keys of its indexes."""
     base = f"{prefix}/{{{topic}}}/" if buckets == 1 else f"{prefix}/{{{topic}:{bucket}}}/"
     return base, tuple(f"{base}{name}" for name in (*INDEXES, "forget", "labels"))

@@ -26,7 +26,7 @@ async def page(
     cursor: Entry | None,
     limit: int,
 ) -> list[Entry]:
-    """Returns the first entries behind the cursor. They are fewer than the limit only at the end of the index.
+    """Returns the first entries behind the cursor, up to `limit`. Fewer entries mean that the index ends there.
 
     Raises:
         StoreUnavailable
@@ -49,8 +49,8 @@ async def page(
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The counts of one topic, as lua/counts.lua explains them. `by_due`: the overdue ones, then those before each
-    edge, then the others."""
+    """The counts of one topic, as lua/counts.lua explains them. `by_due` counts waiting messages: first the overdue
+    ones, then those that are due before each edge, then all that are due later."""
 
     by_state: list[int]
     by_due: list[int]
@@ -59,7 +59,7 @@ class Counts:
 
 
 async def counts(store: Store, records: Records, topics: Sequence[str], *, edges_ms: tuple[int, ...]) -> list[Counts]:
-    """Returns the counts of each topic.
+    """Returns the counts of each topic. `edges_ms`: ascending distances from now, for `Counts.by_due`.
 
     Raises:
         StoreUnavailable

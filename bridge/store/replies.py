@@ -1,7 +1,7 @@
-"""Reads the answers of Redis. Its protocols shape some of them in their own ways: each reader takes both forms.
+"""Reads the answers of Redis. RESP2 and RESP3 give some answers different shapes; each reader takes both shapes.
 
-A string is bytes, and a missing one is None. Under RESP3 a hash is a map, members with scores are pairs, and a double
-is a float. Under RESP2 hashes and members with scores are flat arrays, and a double is a string.
+A string is bytes, and a missing string is None. Under RESP3 a hash is a map, members with scores are pairs, and a
+double is a float. Under RESP2 hashes and members with scores are flat arrays, and a double is a string.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 Reply = object
-"""An answer as it came, or the error with which Redis refused the command. Only the readers below know its shape."""
+"""A raw answer, or the error with which Redis refused the command. Only the readers below know its shape."""
 
 Item = TypeVar("Item")
 
 
 class UnexpectedReply(Exception):
-    """Redis gave an answer that the command never has."""
+    """Redis gave an answer of a shape that the command never returns."""
 
     def __init__(self, reply: Reply) -> None:
         super().__init__(f"Redis gave an answer that its command never has: {reply!r:.100}")
@@ -35,7 +35,7 @@ def text(reply: Reply) -> str:
 
 
 def whole(reply: Reply) -> int:
-    """Reads an integer, or a string of one."""
+    """Reads an integer, or a string that holds an integer."""
     if isinstance(reply, int | bytes):
         return int(reply)
     raise UnexpectedReply(reply)
@@ -54,7 +54,7 @@ def flag(reply: Reply) -> bool:
 
 
 def maybe(read: Callable[[Reply], Item], reply: Reply) -> Item | None:
-    """Reads what may be missing."""
+    """Reads an answer with `read`; returns None if the answer is missing."""
     return None if reply is None else read(reply)
 
 
@@ -78,7 +78,7 @@ def flags(reply: Reply) -> list[bool]:
 
 
 def nothing(_: Reply) -> None:
-    """Reads an answer that says nothing to its caller."""
+    """Ignores an answer, for commands whose answer does not matter."""
 
 
 def binaries(reply: Reply) -> list[bytes]:
@@ -92,7 +92,7 @@ def texts(reply: Reply) -> list[str]:
 
 
 def values(reply: Reply) -> list[bytes | None]:
-    """Reads the values of fields or keys, of which some may be missing."""
+    """Reads the values of fields or keys; None for each that is missing."""
     return [maybe(binary, item) for item in several(reply)]
 
 
@@ -107,12 +107,12 @@ def pairs(reply: Reply) -> list[tuple[Reply, Reply]]:
 
 
 def raw_fields(reply: Reply) -> dict[bytes, bytes]:
-    """Reads a hash whose fields may be of any bytes."""
+    """Reads a hash whose field names may be any bytes."""
     return {binary(name): binary(value) for name, value in pairs(reply)}
 
 
 def fields(reply: Reply) -> dict[str, bytes]:
-    """Reads a hash."""
+    """Reads a hash whose field names are UTF-8."""
     return {name.decode(): value for name, value in raw_fields(reply).items()}
 
 

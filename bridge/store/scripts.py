@@ -1,8 +1,8 @@
 """Loads the scripts: each file in `lua/` is one transition, and its header is the contract.
 
 The `KEYS:` and `ARGV:` lines of the header decide in which order a caller's named arguments are sent, so contract and
-call cannot differ. `message` stands for the keys in the header of `_record.lua`. A script with these keys starts with
-those functions of `_record.lua` that it uses.
+call cannot differ. In a `KEYS:` line, `message` means the keys in the header of `_record.lua`. The bridge puts
+functions of `_record.lua` in front of such a script, but only those that the script uses.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 
 def _with_prelude(prelude: str, own: str) -> str:
     """Puts the prelude in front of the script, with only the functions that the script uses. Replaces named numbers by
-    their values. If functions shared a local instead, Lua would bind it to each of them in every call."""
+    their values: as shared locals, Lua would bind them to each function in every call."""
     used, kept = set(re.findall(r"\w+", _COMMENT.sub("", own))), [own]
     for part in reversed(_COMMENT.sub("", prelude).split("\n\n")):
         functions = set(_FUNCTION.findall(part))

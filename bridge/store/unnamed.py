@@ -1,6 +1,7 @@
 """Notes the answers of scripts that this version has no rule for: counts them, logs them, and keeps them for the watch.
 
-Only a fault of ours gives such an answer. Nobody acts on it: what it is about is neither acknowledged nor dropped.
+Only a fault of the bridge gives such an answer. No code acts on the answer: the message is neither acknowledged nor
+dropped.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ log = structlog.get_logger(__name__)
 _MOST: Final = 16  # scripts with a verdict that are told apart
 _LOGGED_S: Final = 60.0
 _SHOWN_S: Final = 600.0
-"""How long such an answer is a finding."""
+"""How long the watch shows such an answer as a finding."""
 
 
 class Kind(NamedTuple):
@@ -28,14 +29,15 @@ class Kind(NamedTuple):
 
 
 class Unnamed:
-    """The answers of one store. `latest_s`: when each kind came last, a moment of `monotonic()`."""
+    """The answers without a rule that one store got. `latest_s`: when each kind came last, a moment of
+    `monotonic()`."""
 
     def __init__(self) -> None:
         self.latest_s: dict[Kind, float] = {}
         self._logged_s: dict[Kind, float] = {}
 
     def note(self, answer: NoRule, title: str) -> UnnamedVerdict:
-        """Notes one answer, and returns the error for its caller. `title`: who answered."""
+        """Notes one answer, and returns the error for its caller. `title`: names the server that answered."""
         kind, now_s = Kind(answer.script_name, answer.verdict), monotonic()
         UNNAMED.labels(kind.script_name).inc()
         if kind in self.latest_s or len(self.latest_s) < _MOST:
@@ -50,6 +52,6 @@ class Unnamed:
         return error
 
     def lately(self) -> list[Kind]:
-        """The kinds that came within the last minutes."""
+        """Returns the kinds of answers that came within the last ten minutes."""
         since_s = monotonic() - _SHOWN_S
         return sorted(kind for kind, at_s in self.latest_s.items() if at_s > since_s)

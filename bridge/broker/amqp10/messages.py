@@ -1,9 +1,9 @@
 """Says why RabbitMQ can't give a message to an AMQP 0.9.1 client. Pure.
 
-RabbitMQ keeps a message as its client sent it, and converts it at the delivery. Where it has no conversion, the channel
-of the reader ends and takes the connection with it (541 INTERNAL_ERROR): on 4.0 and 4.3 for types that AMQP 0.9.1 lacks
-(uuid, char), for maps whose keys are no short texts, and for a content type of more than 255 bytes. Before 4.3 for
-decimals too.
+RabbitMQ keeps a message as its client sent it, and converts it when it delivers. If RabbitMQ has no conversion, the
+reader's channel ends and takes the connection with it (541 INTERNAL_ERROR). On 4.0 and 4.3 this happens for types that
+AMQP 0.9.1 lacks (uuid, char), and for maps whose keys are no short texts. It also happens for a content type of more
+than 255 bytes, and before 4.3 for decimals.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PLAIN: Final = frozenset(
 )
 _WITH_DECIMALS: Final = _PLAIN | {"decimal32", "decimal64", "decimal128"}
 _DECIMALS_SINCE: Final = (4, 3)
-# Properties by their place.
+# The names of properties, by their place in the section.
 _NAMES: Final = (
     "message-id",
     "user-id",
@@ -49,7 +49,7 @@ _OF_DEATH: Final = ["queue", "reason", "count", "first-time", "last-time", "exch
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What stands before the body of a message. `annotations`: of RabbitMQ and of the client."""
+    """The sections before the body of a message. `annotations`: from RabbitMQ and from the client."""
 
     annotations: tuple[tuple[Typed, Typed], ...] = ()
     properties: tuple[Typed, ...] = ()
@@ -57,19 +57,19 @@ class Header:
 
     @property
     def message_id(self) -> str:
-        """The client's id as text; empty: it gave none."""
+        """The id that the client gave, as text; empty: it gave none."""
         return "" if not self.properties else _text(self.properties[0])
 
     def annotation(self, name: str) -> str:
-        """Returns an annotation as text; empty: there is none."""
+        """Returns an annotation as text; empty: the message has no such annotation."""
         return next((_text(value) for key, value in self.annotations if key.value == name), "")
 
 
 def header(message: bytes) -> Header:
-    """Reads what stands before the body.
+    """Reads the sections before the body.
 
     Raises:
-        ValueError: it can't be read.
+        ValueError: the sections can't be read.
     """
     at = 0
     annotations: tuple[tuple[Typed, Typed], ...] = ()
@@ -92,7 +92,7 @@ def header(message: bytes) -> Header:
 
 
 def why_not_given(header: Header, version: tuple[int, ...]) -> str:
-    """Returns which part of a message RabbitMQ of this version can't convert, as text for an operator. Empty: none."""
+    """Says, for an operator, which part of a message this version of RabbitMQ can't convert. Empty: it converts all."""
     plain = _WITH_DECIMALS if version >= _DECIMALS_SINCE else _PLAIN
     for name, value in zip(_NAMES, header.properties, strict=False):
         if name in _SHORT and len(str(value.value or "").encode()) > _LONGEST_TEXT:
@@ -116,8 +116,8 @@ def _of_annotation(name: str, value: Typed, plain: Set[str]) -> str:
 
 
 def _of_value(value: Typed, plain: Set[str], within: str = "is") -> str:
-    """Returns what RabbitMQ can't convert in a value. `plain`: the types that it converts. `within`: how the value
-    belongs to what is named."""
+    """Says which part of a value RabbitMQ can't convert; empty: it converts all. `plain`: the types that it converts.
+    `within`: the verb of the answer, such as `is` or `has a value`."""
     match value.type:
         case "list":
             return next((why for one in value.value if (why := _of_member(one, plain))), "")
@@ -140,7 +140,7 @@ def _of_member(value: Typed, plain: Set[str]) -> str:
 
 
 def _is_death(death: Typed) -> bool:
-    """Whether RabbitMQ itself wrote this entry of a dead letter, as far as its form tells."""
+    """Whether RabbitMQ itself wrote this entry of `x-opt-deaths`, as far as the entry's form tells."""
     names = [str(key.value) for key, _ in death.value] if death.type == "map" else []
     return names in (_OF_DEATH, ["ttl", *_OF_DEATH])
 

@@ -1,11 +1,11 @@
-"""Takes messages out of a queue over AMQP 1.0, without having them converted.
+"""Takes messages out of a queue over AMQP 1.0, where RabbitMQ does not convert them to AMQP 0.9.1.
 
     open a connection ──> attach to the queue ──> credit, and drain ──> each message: accept it, or leave it
                                                                   close: RabbitMQ requeues those that were left
 
-RabbitMQ ends the session over a message that it can't write in AMQP 1.0, and requeues what was left too.
+RabbitMQ also ends the session if it can't write a message in AMQP 1.0. Then it requeues all messages that were left.
 
-This is the least of AMQP 1.0 that one receiver needs: one session, one link.
+This module has only the parts of AMQP 1.0 that one receiver needs: one session, one link.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ _PORTS: Final = {"amqp": 5672, "amqps": 5671}
 
 
 class NoAmqp10(BrokerUnavailable):
-    """RabbitMQ does not speak AMQP 1.0 here: below 4.0 a plugin does."""
+    """RabbitMQ does not speak AMQP 1.0 on this port. Versions before 4.0 need a plugin for it."""
 
 
 class DrainCut(BrokerUnavailable):
-    """RabbitMQ has ended the session while it was to give messages. One of them may be the cause."""
+    """RabbitMQ has ended the session while messages were drained. One of the messages may be the cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A message as bytes, and the number by which it is accepted."""
+    """A message as bytes, and the delivery number that `Receiver.accept` needs."""
 
     number: int
     message: bytes
 
 
 class Receiver:
-    """One queue's receiver. Callers set the time limit."""
+    """The receiver of one queue. It has no time limits; callers set them."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -63,13 +63,13 @@ class Receiver:
         self._next_incoming = 0  # the number that RabbitMQ gives its next transfer
         self._delivered = 0  # RabbitMQ's count of the link's deliveries, which does not begin at 0
         self.version: tuple[int, ...] = ()
-        """The node's version, such as (4, 3, 6); empty: it does not tell."""
+        """The node's version, such as (4, 3, 6); empty: the node does not say it."""
 
     async def drain(self, most: int, *, at_once: int) -> AsyncIterator[Taken]:
-        """Takes up to `most` messages, the oldest first, and ends where the queue has no more.
+        """Yields up to `most` messages, the oldest first, and ends when the queue has no more.
 
-        `at_once`: how many RabbitMQ may send before it is asked for others. With 1 all earlier ones have come, and have
-        been accepted where they were to be, before a message cuts the drain.
+        `at_once`: how many messages RabbitMQ may send before the receiver asks for more. With 1, all earlier messages
+        have arrived, and their acceptances are written, before a message cuts the drain.
 
         Raises:
             DrainCut
@@ -89,7 +89,7 @@ class Receiver:
                 if not parts:
                     number = int(fields[1].value)
                 parts.append(payload)
-                if not _flag(fields, 5):  # no more parts of it
+                if not _flag(fields, 5):  # this was the message's last part
                     self._delivered = _after(self._delivered)
                     yield Taken(number, b"".join(parts))
                     most, credit, parts = most - 1, credit - 1, []
@@ -97,12 +97,13 @@ class Receiver:
                 return  # RabbitMQ counts the credit that it did not use as delivered
 
     def _ask(self, credit: int) -> None:
-        """Gives credit for so many messages, or as many as there are."""
+        """Gives RabbitMQ credit for this many messages. If the queue has fewer, RabbitMQ sends those and reports
+        that."""
         window = [uint(self._next_incoming), uint(_WINDOW), uint(0), uint(_WINDOW)]
         self._write(described(_FLOW, *window, uint(0), uint(self._delivered), uint(credit), NULL, flag(True)))
 
     def accept(self, number: int) -> None:
-        """Takes a message out of the queue."""
+        """Accepts a message: RabbitMQ removes it from the queue."""
         fields = [flag(True), uint(number), uint(number), flag(True), described(_ACCEPTED)]
         self._write(described(_DISPOSITION, *fields))
 
@@ -132,9 +133,9 @@ class Receiver:
         self._next_incoming = int((await self._answer(_BEGIN))[1].value)
 
     async def attach(self, queue: str) -> None:
-        """Attaches to a queue, without credit."""
+        """Attaches to a queue, without credit: RabbitMQ sends no message yet."""
         source = described(_SOURCE, text(f"/queues/{quote(queue, safe='')}"))
-        modes = [ubyte(0), ubyte(0)]  # it settles what it has accepted
+        modes = [ubyte(0), ubyte(0)]  # the receiver settles each message when it accepts it
         self._write(described(_ATTACH, text(self._name), uint(0), flag(True), *modes, source, described(_TARGET)))
         attached = await self._answer(_ATTACH)
         self._delivered = int(attached[9].value or 0) if len(attached) > 9 else 0
@@ -150,7 +151,7 @@ class Receiver:
                 return fields
 
     async def _next(self, *, closing: bool = False) -> tuple[int, list[Typed], bytes]:
-        """Reads the next frame that is not empty: the code of its performative, the fields, and what is behind them."""
+        """Reads the next frame that is not empty. Returns the code of its performative, the fields, and its payload."""
         while True:
             size, words, _, _ = _FRAME.unpack(await self._read(_FRAME.size))
             body = await self._read(size - _FRAME.size)
@@ -179,7 +180,7 @@ class Receiver:
 
 @asynccontextmanager
 async def receiving(url: str, queue: str, tls: SSLContext | None) -> AsyncIterator[Receiver]:
-    """Receives from a queue of the node with this AMQP URL.
+    """Yields a receiver that is attached to a queue, on the node with this AMQP URL.
 
     Raises:
         BrokerUnavailable

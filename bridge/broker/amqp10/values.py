@@ -1,6 +1,6 @@
 """Encodes and decodes the values of AMQP 1.0. Pure.
 
-A decoded value keeps its type, as RabbitMQ converts some types and not others. Of the encoders there are only those
+A decoded value keeps its type, because RabbitMQ converts some types and not others. This module has only the encoders
 that a receiver's frames need. (AMQP 1.0, part 1: https://docs.oasis-open.org/amqp/core/v1.0/os/)
 """
 
@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 
 class Typed(NamedTuple):
-    """A value and the name of its AMQP 1.0 type. `value`: of a list or an array its members, of a map its pairs, of a
-    described value its descriptor and the value; of char, uuid and decimals the bytes."""
+    """A value and the name of its AMQP 1.0 type. `value`: the members of a list or an array; the pairs of a map;
+    descriptor and value of a described value; the bytes of a char, a uuid or a decimal."""
 
     type: str
     value: Any
@@ -81,7 +81,7 @@ _DEEPEST: Final = 64
 
 
 def decode(data: bytes, at: int = 0) -> tuple[Typed, int]:
-    """Decodes the value at an offset. Returns it, and the offset behind it.
+    """Decodes the value at the offset `at`. Returns the value and the offset behind it.
 
     Raises:
         ValueError: there is no whole value, or it is nested too deep.
@@ -104,7 +104,7 @@ def _decode(data: bytes, at: int, levels: int) -> tuple[Typed, int]:
 
 
 def _of_code(data: bytes, code: int, at: int, levels: int) -> tuple[Typed, int]:
-    """Decodes a value without its code."""
+    """Decodes a value whose type code was read already."""
     if code in _EMPTY:
         return _EMPTY[code], at
     if code in _NUMBERS:
@@ -171,6 +171,6 @@ def binary(raw: bytes) -> bytes:
 
 
 def described(descriptor: int, *fields: bytes) -> bytes:
-    """Encodes a list under a descriptor: a performative, a source, an outcome."""
+    """Encodes a described list, such as a performative, a source or an outcome."""
     content = _U32.pack(len(fields)) + b"".join(fields)
     return b"\x00\x53" + _U8.pack(descriptor) + b"\xd0" + _U32.pack(len(content)) + content

@@ -1,4 +1,4 @@
-"""Keeps the unacknowledged delivery tags of a channel, and finds where one multiple-ack can settle many. Pure."""
+"""Keeps the unacknowledged delivery tags of a channel, and finds tags that one multiple-ack can settle. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Acks:
-    """The acks to send. `up_to`: one multiple-ack settles this tag and all before it (0: none). `single`: tags with an
-    ack each."""
+    """The acks to send. `up_to`: one multiple-ack settles this tag and all before it; 0: no multiple-ack. `single`:
+    each of these tags gets an ack of its own."""
 
     up_to: int
     single: tuple[int, ...]
@@ -31,7 +31,7 @@ class AckWindow:
         self._last = tag
 
     def done(self, tags: Iterable[int]) -> Acks:
-        """Removes finished tags. Returns the acks to send, each tag once."""
+        """Removes tags whose messages are finished. Returns the acks to send; each tag is in one ack."""
         finished = self._outstanding.keys() & set(tags)
         up_to = 0
         for tag in self._outstanding:

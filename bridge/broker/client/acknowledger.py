@@ -17,14 +17,14 @@ from bridge.model import background
 from bridge.model.errors import BrokerUnavailable
 
 PASSED_ON_AFTER_S: Final = 1.0
-"""RabbitMQ passes acks on to a quorum queue some at a time. Acks that wait for this are lost when the channel closes,
-and RabbitMQ redelivers their messages."""
+"""How long RabbitMQ may take to pass an ack on to a quorum queue; it passes acks on in batches. Acks that still wait
+when the channel closes are lost, and RabbitMQ redelivers their messages."""
 
 
 class Acknowledger:
-    """Acknowledges the deliveries of a channel; nothing else may. Acks are written in order. A multiple-ack written
-    early settles tags that an earlier ack still names, and RabbitMQ closes the channel over such a tag. So each ack is
-    written before the next is made.
+    """Acknowledges all deliveries of a channel; no other code may acknowledge them. Acks are written in order. A
+    multiple-ack written early settles tags that an earlier ack still names, and RabbitMQ closes the channel over such a
+    tag. So each ack is written before the next ack is made.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -45,7 +45,7 @@ class Acknowledger:
         self._window.delivered(tag)
 
     async def ack(self, tags: Iterable[int]) -> None:
-        """Acknowledges deliveries, many with one frame where all before them are finished too.
+        """Acknowledges deliveries. One frame acknowledges many if all deliveries before them are finished too.
 
         Raises:
             BrokerUnavailable: the channel is closed, and RabbitMQ redelivers them.
@@ -60,7 +60,7 @@ class Acknowledger:
         self._close_if_retired()
 
     async def requeue(self, tag: int) -> None:
-        """Requeues a delivery at its place. Raises the errors of aiormq."""
+        """Requeues a delivery at its former place in the queue. Raises the errors of aiormq."""
         async with self._writing:
             self._window.done([tag])
             # From RabbitMQ 4.3 on a nack is not counted as a delivery. A message that no pull can lease would then be

@@ -19,7 +19,7 @@ __all__ = ["Channel", "new_tag"]
 
 
 class Channel:
-    """A channel whose errors are those of aiormq: callers translate them with `connection.translated`."""
+    """A channel. Its methods raise the errors of aiormq; callers translate them with `connection.translated`."""
 
     def __init__(self, raw: aiormq.Channel, reader: FastReader) -> None:
         self._raw = raw
@@ -31,7 +31,7 @@ class Channel:
         return not is_open(self._raw)
 
     def acknowledger(self) -> Acknowledger:
-        """Makes the acknowledger of the channel. A channel may have only one."""
+        """Makes the acknowledger of the channel. A channel may have only one acknowledger."""
         return Acknowledger(self._raw)
 
     async def close(self) -> None:
@@ -43,11 +43,12 @@ class Channel:
         return (await self._raw.queue_declare(queue, passive=True)).message_count or 0
 
     async def set_prefetch(self, count: int) -> None:
-        """Lets each further consumer hold `count` unacknowledged deliveries."""
+        """Lets each consumer that begins later hold `count` unacknowledged deliveries."""
         await self._raw.basic_qos(prefetch_count=count)
 
     async def get(self, queue: str) -> Got:
-        """Takes the oldest message. If the caller is cancelled, RabbitMQ requeues it. Raises also Unread."""
+        """Takes the oldest message. If the caller is cancelled, RabbitMQ requeues the message. Can also raise
+        Unread."""
         if self._gets is None:
             self._gets = self._reader.gets_of(self._raw)
         return await self._gets.get(queue)
@@ -55,7 +56,7 @@ class Channel:
     async def consume(self, queue: str, received: Received, tag: str = "") -> str:
         """Calls `received` with each delivery until `cancel` or `forget`. Returns the consumer's tag.
 
-        `tag`: a `new_tag` of the caller, who can then cancel the consumer if this call fails half-way.
+        `tag`: the caller may choose the tag (`new_tag`), to cancel the consumer even if this call fails half-way.
         """
         return await self._reader.consume(self._raw, queue, received, tag)
 
@@ -92,7 +93,7 @@ class Channel:
         def ended(_: object) -> None:
             closed()
 
-        # An observer of our own, which may be cancelled without touching the channel.
+        # A future of our own: it can be cancelled without any effect on the channel.
         closing = self._raw.closing
         closing.add_done_callback(ended)
         try:

@@ -9,7 +9,8 @@ from bridge.model.errors import BrokerUnavailable, Unroutable
 
 
 class Confirms:
-    """The confirms of a channel that has one burst in flight at a time. Messages are known by their index in it."""
+    """The confirms of a channel that has one burst of messages in flight at a time. A message is known by its index in
+    the burst."""
 
     def __init__(self) -> None:
         self._last = 0  # delivery tag of the latest publish; the channel counts from 1
@@ -20,9 +21,9 @@ class Confirms:
         self.any_refused = False  # in the burst
 
     def begin(self, ids: Sequence[str]) -> asyncio.Future[None]:
-        """Begins a burst that is about to be written. No id may be in it twice, since a return names only the id.
+        """Begins a burst that is about to be written. All ids must differ, since a return names only the id.
 
-        The future ends when RabbitMQ has answered for every message.
+        Returns a future that ends when RabbitMQ has answered for every message.
         """
         first, self._last = self._last + 1, self._last + len(ids)
         self._ids = ids
@@ -48,14 +49,14 @@ class Confirms:
         return errors
 
     def confirmed(self, tag: int, *, multiple: bool) -> None:
-        """Notes an ack of the broker for one tag, or for all up to it."""
+        """Notes an ack of the broker for one tag; `multiple`: for all tags up to it."""
         for answered in self._up_to(tag) if multiple else (tag,):
             self._open.pop(answered, None)
         if not self._open and self._all_answered is not None and not self._all_answered.done():
             self._all_answered.set_result(None)
 
     def refused(self, tag: int, *, multiple: bool) -> None:
-        """Notes a nack of the broker for one tag, or for all up to it."""
+        """Notes a nack of the broker for one tag; `multiple`: for all tags up to it."""
         for answered in self._up_to(tag) if multiple else (tag,):
             if answered in self._open:
                 self._errors[answered - self._last - 1] = BrokerUnavailable("RabbitMQ refused the message with a nack")
@@ -63,7 +64,7 @@ class Confirms:
         self.confirmed(tag, multiple=multiple)
 
     def returned(self, message_id: str | None, reason: str) -> None:
-        """Notes that a message is unroutable. RabbitMQ confirms it all the same, after that."""
+        """Notes that a message is unroutable. RabbitMQ also confirms such a message, after it has returned it."""
         if message_id in self._ids:
             error = Unroutable(f"RabbitMQ returned the message, no queue takes it: {reason}")
             self._errors[self._ids.index(message_id)] = error

@@ -1,8 +1,8 @@
-"""Opens a connection to RabbitMQ when a call needs it, and opens another after it was lost.
+"""Opens a connection to RabbitMQ when a call needs one, and opens another one after it was lost.
 
-Connections and channels are aio-pika's plain ones. Its robust ones would declare objects that an operator deleted, and
-would make a request wait for a broker that is away. Here a request fails within its time limit, and the next request
-connects.
+The connections and channels are aio-pika's plain classes. Its robust classes would declare objects that an operator
+deleted, and would make a request wait for a broker that is away. With the plain ones a request fails within its time
+limit, and the next request connects.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _HEARTBEAT_S = 5  # finds a silent server after some 20 s, a silent client after
 _CLOSED_WITHIN_S = 0.2
 
 Check = Callable[[dict[str, Any]], None]
-"""Gets a broker's server properties, and raises where the bridge can't keep its promises on that broker."""
+"""A function that gets a broker's server properties, and raises if the bridge can't keep its promises on that
+broker."""
 
 
 class BreakerOpen(BrokerUnavailable):
@@ -73,10 +74,10 @@ async def translated(limit_s: float | None = None) -> AsyncIterator[None]:
 
 
 class BrokerConnection:
-    """One connection for one purpose. RabbitMQ blocks publishers by connection, so consumers use another.
+    """One connection for one purpose. RabbitMQ blocks publishers by connection, so consumers use another connection.
 
-    `nodes` are the addresses of one cluster, tried in turn. While the breaker is open, calls fail at once, and an open
-    connection stays open.
+    `nodes`: the addresses of one cluster's nodes, tried in turn. While the breaker is open, calls fail at once, and an
+    open connection stays open.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class BrokerConnection:
         tls: SSLContext | None = None,
         about: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`about`: what RabbitMQ shows of this bridge to operators."""
+        """`about`: properties of this bridge that RabbitMQ shows to operators."""
         self._urls = [_with_heartbeat(node.strip()) for node in nodes]
         self._purpose = purpose
         self._about: FieldTable = {**about}
@@ -103,7 +104,7 @@ class BrokerConnection:
         self._closing: set[asyncio.Task[None]] = set()
         self._opening = asyncio.Lock()
         self._tries = -1  # each try goes to the next node
-        self.generation = 0  # counts the connections: a new one declares again what an earlier one declared
+        self.generation = 0  # counts the connections: on a new one, callers repeat the declares of an earlier one
         self.confirmed_s = -inf  # when a queue last confirmed a message over this connection
         self.crashes = 0
         """How many connections RabbitMQ has closed over an error of its own, such as a message it can't convert."""
@@ -120,7 +121,7 @@ class BrokerConnection:
 
     @property
     def url(self) -> str:
-        """The address of the node that it was last connected to, or will be."""
+        """The address of the node to which the last attempt to connect went; before that, of the first node."""
         return self._urls[max(0, self._tries) % len(self._urls)]
 
     @property
@@ -143,8 +144,8 @@ class BrokerConnection:
                 return self._raw
             await self.drop()
             async with self.asking(self._timeout_s):
-                # Counted after the breaker: a refused call would take the turn of the node that answers, perhaps each
-                # time.
+                # Counted after the breaker has admitted the call. A refused call would skip a node, perhaps each time
+                # the one that answers.
                 self._tries += 1
                 with log_scope.shared():
                     raw = await aio_pika.connect(
@@ -197,7 +198,7 @@ class BrokerConnection:
                 await channel.close()
 
     async def queue_exists(self, queue: str, limit_s: float) -> bool:
-        """Returns whether RabbitMQ has the queue.
+        """Whether RabbitMQ has the queue.
 
         Raises:
             BrokerUnavailable
@@ -235,14 +236,15 @@ class BrokerConnection:
 
     @asynccontextmanager
     async def asking(self, limit_s: float) -> AsyncIterator[GuardedCall]:
-        """Translates errors as `translated` does, for one call that the broker has to answer in time. The breaker may
-        refuse it.
+        """Runs one call that the broker has to answer in time, and translates errors as `translated` does. The breaker
+        may refuse the call.
 
         Do not nest it: the breaker allows one call at a time when it is half open.
 
         A broker that blocks publishers is not away. If a node does not answer and there are other nodes, the bridge
-        leaves it. The node may be frozen or cut off from the majority; then it answers some calls, but never those that
-        need a queue. So a node over which another queue confirmed meanwhile is neither, and the bridge stays.
+        leaves the node. It may be frozen or cut off from the majority; a node that is cut off answers some calls, but
+        never those that need a queue. So if a queue has confirmed a message over the connection meanwhile, the node is
+        neither, and the bridge stays.
         """
         generation, began_s = self.generation, monotonic()
         async with translated():
@@ -267,7 +269,7 @@ class BrokerConnection:
             await close_channel(channel)
 
     async def blocked(self) -> bool:
-        """Returns whether the broker blocks publishers now (memory or disk alarm)."""
+        """Whether the broker blocks publishers now (memory or disk alarm)."""
         if self._raw is None or self._raw.transport is None:
             return False
         try:
@@ -278,7 +280,7 @@ class BrokerConnection:
         return False
 
     def doubt(self) -> None:
-        """Notes a call that was not made, since the broker would not take it."""
+        """Notes that a call was not made, because the broker would not take it."""
         self._breaker.troubled_s = monotonic()
 
     def _closed(self, closing: asyncio.Future[Any]) -> None:
@@ -288,7 +290,7 @@ class BrokerConnection:
     async def drop(self, generation: int | None = None) -> None:
         """Closes the connection, and RabbitMQ redelivers its unacknowledged messages.
 
-        `generation`: close that connection only, and not a later one.
+        `generation`: closes only the connection with this number, and no later one. None: the present one.
         """
         if generation not in (None, self.generation):
             return

@@ -25,8 +25,8 @@ _NUMBERED: Final = 1 << 48  # a channel has fewer deliveries
 
 
 class _ConsumerChannel:
-    """One channel with its consumer. `base`: what its delivery tags have more than those of RabbitMQ, so that they
-    differ from those of the consumer's other channels."""
+    """One channel of a `Consumer`. `base`: a number that is added to RabbitMQ's delivery tags, so that the tags of all
+    channels of the consumer differ."""
 
     def __init__(self, connection: BrokerConnection, raw: aiormq.Channel, number: int) -> None:
         self.raw = raw
@@ -44,21 +44,21 @@ class _ConsumerChannel:
         return self.closing.done() or self.cancelled.done()
 
     def own(self, tags: Iterable[int]) -> list[int]:
-        """Returns those of the tags that are its own, as RabbitMQ knows them."""
+        """Returns the tags that belong to this channel, as RabbitMQ knows them."""
         return [tag - self.base for tag in tags if self.base < tag < self.base + _NUMBERED]
 
     async def close(self) -> None:
-        """Closes it. Raises BrokerUnavailable."""
+        """Closes the channel. Raises BrokerUnavailable."""
         self.reader.forget(self.tag)
         async with translated(_STEP_S):
             await close_channel(self.raw)
 
 
 class Consumer:
-    """Calls `received` for each delivery, with at most `prefetch` of them unacknowledged on a channel.
+    """Calls `received` for each delivery, with at most `prefetch` unacknowledged deliveries on a channel.
 
-    It consumes on the last of its channels. The others close when their deliveries are acknowledged. On all of them, at
-    most one and a half times `prefetch` are unacknowledged.
+    It consumes on the last of its channels. Its former channels close when their deliveries are acknowledged. All its
+    channels together have at most one and a half times `prefetch` unacknowledged deliveries.
     """
 
     def __init__(self, connection: BrokerConnection, queue: str, *, prefetch: int, received: Received) -> None:
@@ -84,8 +84,8 @@ class Consumer:
     async def until_closed(self) -> None:
         """Returns when no more deliveries can come.
 
-        The channel has closed, or RabbitMQ has cancelled the consumer because its queue was deleted, or this node of
-        several has lost the queue's majority.
+        Then the channel has closed, or RabbitMQ has cancelled the consumer because its queue was deleted. Or this node,
+        one of several, has lost the queue's majority.
         """
         while not (channel := self._channels[-1]).ended:
             self._silent = True
@@ -100,7 +100,7 @@ class Consumer:
                     return
 
     async def ack(self, tags: Iterable[int]) -> None:
-        """Acknowledges deliveries, many with one frame where all before them are finished too.
+        """Acknowledges deliveries. One frame acknowledges many if all deliveries before them are finished too.
 
         Raises:
             BrokerUnavailable: the channel is closed, and RabbitMQ redelivers them.
@@ -114,21 +114,21 @@ class Consumer:
         await last.acknowledger.ack(last.own(tags))
 
     async def until_acks_are_taken(self) -> None:
-        """Returns once RabbitMQ has read the acks that were written before the call, and has passed them on. It takes
-        over a second.
+        """Returns once RabbitMQ has read the acks that were written before the call, and has passed them on to the
+        queue. Takes over a second.
 
         Raises:
             BrokerUnavailable
         """
         for channel in tuple(self._channels):
-            # RabbitMQ reads the frames of a channel in order, and answers this one, which changes nothing. It has no
-            # time limit: when one passes, aiormq closes the channel, and all its messages are delivered again.
+            # RabbitMQ reads the frames of a channel in order, and answers this one, which changes nothing. The call has
+            # no time limit: at the limit aiormq would close the channel, and RabbitMQ would redeliver all its messages.
             async with translated():
                 await channel.raw.basic_qos(prefetch_count=self._prefetch)
         await asyncio.sleep(PASSED_ON_AFTER_S)
 
     async def stop(self) -> None:
-        """Cancels the consumer. Deliveries that it has can still be acknowledged.
+        """Cancels the consumer. Deliveries that have arrived can still be acknowledged.
 
         Raises:
             BrokerUnavailable
@@ -153,17 +153,21 @@ class Consumer:
 
     @property
     def _is_full(self) -> bool:
-        """Whether so much is held that RabbitMQ may be silent for that. A new channel would bring as much again."""
+        """Whether so many deliveries are unacknowledged that RabbitMQ may be silent because of that.
+
+        A new channel would then bring as many again.
+        """
         return 2 * sum(channel.acknowledger.held for channel in self._channels) > self._prefetch
 
     async def _consume_again(self) -> None:
         """Asks the node for a new consumer in place of the present one.
 
-        A node that is cut off from the others keeps its consumers and delivers nothing. It accepts no new consumer.
+        A node that is cut off from the other nodes keeps its consumers and delivers nothing. It accepts no new
+        consumer.
 
-        The new consumer has another channel. A leader that ends may lose messages which it has delivered, and the next
-        leader counts them as delivered (rabbitmq-server #15473). RabbitMQ notices that with the next message to the
-        same consumer, and otherwise requeues them when the channel closes.
+        The new consumer has a new channel. If a leader ends, messages that it has delivered may be lost on their way,
+        and the next leader counts them as delivered (rabbitmq-server #15473). RabbitMQ notices that when it sends the
+        consumer another message. Otherwise it requeues the lost messages when the channel closes.
         """
         former, raw = self._channels[-1], await self._connection.raw_channel()
         try:

@@ -1,8 +1,8 @@
-"""Decodes the properties of a delivery by hand: the result of pamqp, in an eighth of its time. Pure.
+"""Decodes the properties of a delivery as pamqp does, in an eighth of the time. Pure.
 
 pamqp copies the rest of the bytes for each value. Most values are those of `x-death`, which matter only if a message
-has missed its way. Here the usual types are read in place, and deaths are kept as bytes. pamqp decodes all other types,
-and all bytes that do not fit. So unreadable properties get the same result as in `pamqp_patch`.
+was routed wrongly. This module reads the usual types in place, and keeps `x-death` as bytes. It leaves all other types,
+and all bytes that do not fit, to pamqp. So unreadable properties get the result that `pamqp_patch` gives.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FIELDS: Final = {name: f"{name}_ms" if name == "timestamp" else name for name i
 
 
 def decode_properties(content: bytes) -> Properties:
-    """Decodes a header frame's payload. Unreadable properties are all absent, with the reason in a header."""
+    """Decodes a header frame's payload. If it can't be read, all properties are absent, and a header says why."""
     try:
         return _decode(content)
     except FAULTS:
@@ -53,7 +53,7 @@ def _from_pamqp(properties: Basic.Properties) -> Properties:
 
 
 class RawDeaths(UnreadDeaths):
-    """The value of `x-death` as the broker sent it: an array, which is its size in four bytes and its values."""
+    """The value of `x-death` as the broker sent it: an array, encoded as its size in four bytes and its values."""
 
     __slots__ = ("_raw",)
 
@@ -120,7 +120,10 @@ def _timestamp_ms(content: bytes, at: int) -> tuple[int, int]:
 
 
 def _table(content: bytes, at: int) -> tuple[tuple[FieldTable, dict[str, bytes]], int]:
-    """Returns a table and, by name, the bytes of a client's values whose AMQP type the decoded value does not tell."""
+    """Returns a table, the values' bytes by name, and the offset behind the table.
+
+    The bytes are kept for a client's values whose AMQP type the decoded value does not show.
+    """
     end = at + 4 + _U32.unpack_from(content, at)[0]
     at += 4
     table: FieldTable = {}

@@ -18,7 +18,8 @@ from bridge.model.errors import BrokerUnavailable
 
 @dataclass(slots=True)
 class Delivery:
-    """One delivered message. `acknowledger` is its channel's: it acknowledges many deliveries with one frame."""
+    """One delivered message. `acknowledger`: the channel's, which acknowledges many deliveries with one frame. None:
+    the delivery is acknowledged by itself."""
 
     channel: aiormq.Channel
     delivery_tag: int
@@ -51,7 +52,7 @@ async def acknowledge(deliveries: Iterable[Delivery]) -> None:
 
 
 async def requeue(delivery: Delivery) -> None:
-    """Requeues a delivery at its place, which counts as one of the queue's deliveries."""
+    """Requeues a delivery at its former place. The queue counts this towards its delivery limit."""
     with suppress(AMQPError, ChannelInvalidStateError, OSError):
         if delivery.acknowledger is not None:
             await delivery.acknowledger.requeue(delivery.delivery_tag)

@@ -1,4 +1,4 @@
-"""Encodes a copy's properties as the bytes of a header: the result of pamqp, in a fifth of its time. Pure."""
+"""Encodes a copy's properties as the bytes of a header frame, as pamqp does, in a fifth of the time. Pure."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _OURS = (
 
 
 class CopyProperties:
-    """The properties of a copy, encoded field by field when the copy has nothing special.
+    """The properties of a copy. A usual copy is encoded field by field here, any other copy by pamqp.
 
-    A table is written in the order of its names. So our headers go between those that sort before our prefix and those
-    that sort after it.
+    A table is written in the order of its names. So the bridge's headers go between the producer's headers that sort
+    before the prefix `x-delay-` and those that sort after it.
     """
 
     __slots__ = ("_copy", "_live_for_ms", "_parked", "_reason", "_to_target")
@@ -42,7 +42,7 @@ class CopyProperties:
     def __init__(
         self, copy: Copy, *, parked: bool = False, live_for_ms: int = 0, reason: str = "", to_target: bool = False
     ) -> None:
-        """Takes the arguments of `to_properties`."""
+        """Takes the arguments of `to_properties`, which explains them."""
         self._copy = copy
         self._parked = parked
         self._live_for_ms = live_for_ms
@@ -121,7 +121,7 @@ class CopyProperties:
 
 
 def encode_properties(properties: Properties | CopyProperties) -> bytes:
-    """Returns the flags and values as a header frame holds them.
+    """Returns the flags and values of properties, as a header frame holds them.
 
     Raises:
         TypeError, ValueError, ArithmeticError, struct.error: AMQP has no such value.
@@ -144,17 +144,18 @@ def encode_properties(properties: Properties | CopyProperties) -> bytes:
 
 
 def _around_ours(headers: Mapping[str, Any], written: Mapping[str, bytes]) -> tuple[bytes, bytes]:
-    """Encodes a producer's headers. Returns the headers that sort before ours in a table, and those that sort after.
+    """Encodes a producer's headers. Returns the bytes of those that sort before the bridge's headers in a table, and
+    the bytes of those that sort after them.
 
-    `written`: the bytes of headers that are no text, as in `Envelope`.
+    `written`: as in `Envelope`.
 
     Raises:
-        ValueError: pamqp has to write them, or to refuse them.
+        ValueError: pamqp has to encode or refuse these headers.
     """
     before: list[bytes] = []
     after: list[bytes] = []
     for name in sorted(headers):
-        # The context of a release sorts behind all that we write.
+        # The trace context of a release sorts behind all headers that we write.
         if (name.startswith(OWN_PREFIX) and name != OF_RELEASE) or len(name) > _LONGEST_NAME:
             raise ValueError(name)
         value = headers[name]

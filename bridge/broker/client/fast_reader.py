@@ -1,6 +1,7 @@
 """Opens connections to RabbitMQ whose messages and confirms are read without aiormq.
 
-aiormq accepts a factory for its streams. Ours hands it a `Reader`, which takes messages and confirms out of the bytes.
+aiormq accepts a factory for its streams. `FastReader` is such a factory. It gives aiormq a `Reader`, which takes
+messages and confirms out of the bytes.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ class RawConnection(aio_pika.Connection):
         self.kwargs["transport_factory"] = self.reader
 
     def __del__(self) -> None:
-        # aio-pika's destructor closes a connection that never opened too, perhaps without an event loop. Whoever opens
-        # one of these connections closes it.
+        # aio-pika's destructor would also close a connection that never opened, perhaps without an event loop. The code
+        # that opens a `RawConnection` closes it.
         pass
 
 
 class FastReader(TransportFactory):
-    """The consumers, gets and publishing channels of one connection. Consumer tags are never used again."""
+    """The consumers, gets and publishing channels of one connection. Each consumer has a new tag, never a former
+    one."""
 
     def __init__(self) -> None:
         self.consumers: dict[bytes, tuple[Channel, Received]] = {}  # by consumer tag
@@ -79,9 +81,9 @@ class FastReader(TransportFactory):
 
 
 def new_tag() -> str:
-    """Returns a consumer tag that was never used."""
+    """Returns a consumer tag that was never used before."""
     return f"bridge-{uuid4().hex}"
 
 
 async def _ignore(_: DeliveredMessage) -> None:
-    """Receives the deliveries that aiormq reads after `forget`."""
+    """Ignores the deliveries that aiormq reads after `forget`."""

@@ -1,8 +1,8 @@
-"""Encodes the frames of publishes, gets and acks: the bytes that pamqp writes, in a fifth of its time. Pure.
+"""Encodes the frames of publishes, gets and acks as pamqp does, in a fifth of the time. Pure.
 
-pamqp builds an object for each frame and asks each attribute for its type, which takes 20 us for a copy. Here pamqp
-encodes once what is the same for many frames, and lengths and numbers are put around it. pamqp encodes all values of
-other types.
+pamqp builds an object for each frame and asks each attribute for its type, which takes 20 us for a copy. This module
+has pamqp encode the parts that many frames share only once, and puts lengths and numbers around them. pamqp also
+encodes values of rare types.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _METHOD, _HEADER, _BODY = 1, 2, 3
 _BASIC: Final = 60
 
 _FRAME: Final = Struct(">BHI")  # kind, channel, size of the payload between this and the end
-_ACK: Final = Struct(">BHIIQBB")  # the same, and method, tag, multiple, end
-_CONTENT: Final = Struct(">BHIHxxQ")  # the same, and class, weight and size of the body
+_ACK: Final = Struct(">BHIIQBB")  # as `_FRAME`, and method, tag, multiple, end
+_CONTENT: Final = Struct(">BHIHxxQ")  # as `_FRAME`, and class, weight and size of the body
 _LONG: Final = Struct(">I")
 _LONG_LONG: Final = Struct(">q")
 _SMALL: Final = tuple(encode.encode_table_value(number) for number in range(128))
@@ -29,7 +29,7 @@ _SMALL: Final = tuple(encode.encode_table_value(number) for number in range(128)
 
 @lru_cache(maxsize=256)
 def _publish_to(exchange: str) -> bytes:
-    """Encodes the part of a publish's frame that is the same for all publishes to an exchange.
+    """Encodes the part of the frame that all publishes to an exchange share.
 
     Raises:
         ValueError, TypeError: no exchange can have this name.
@@ -39,7 +39,7 @@ def _publish_to(exchange: str) -> bytes:
 
 
 def publish(number: int, exchange: str, routing_key: str) -> bytes:
-    """Encodes the frame of a mandatory publish on the channel of that number.
+    """Encodes the frame of a mandatory publish. `number`: the channel's.
 
     Raises:
         ValueError, TypeError: RabbitMQ would refuse the name.
@@ -49,7 +49,8 @@ def publish(number: int, exchange: str, routing_key: str) -> bytes:
 
 
 def header(number: int, properties: bytes, body_size: int) -> bytes:
-    """Encodes the frame of a content header. `properties`: as `encode_properties` returns them, with their flags."""
+    """Encodes the frame of a content header. `number`: the channel's. `properties`: flags and values, as
+    `encode_properties` returns them."""
     return _CONTENT.pack(_HEADER, number, 12 + len(properties), _BASIC, body_size) + properties + _END
 
 
@@ -63,7 +64,7 @@ def body(number: int, content: bytes, frame_size: int) -> Iterator[bytes]:
 
 
 def get(number: int, queue: str) -> bytes:
-    """Encodes the frame that asks for one message on the channel of that number.
+    """Encodes the frame that asks for one message (`basic.get`). `number`: the channel's.
 
     Raises:
         ValueError: no queue can have this name.
@@ -73,7 +74,8 @@ def get(number: int, queue: str) -> bytes:
 
 
 def acks(number: int, up_to: int, single: Iterable[int]) -> bytes:
-    """Encodes acks on the channel of that number: a multiple-ack for `up_to` (0: none), and one for each `single`."""
+    """Encodes acks: a multiple-ack for `up_to` (0: none), and one ack for each tag in `single`. `number`: the
+    channel's."""
     frames = [_ACK.pack(_METHOD, number, 13, Basic.Ack.index, up_to, 1, _END[0])] if up_to else []
     frames += [_ACK.pack(_METHOD, number, 13, Basic.Ack.index, tag, 0, _END[0]) for tag in single]
     return b"".join(frames)

@@ -1,7 +1,7 @@
-"""Takes single messages with `basic.get`. A message that nobody waits for any more is requeued.
+"""Takes single messages with `basic.get`. If the caller has given up, the message of the answer is requeued.
 
 aiormq forgets a get whose caller gave up while the answer was on its way. The message of such an answer would stay
-unacknowledged until its channel closes, and no consumer would get it.
+unacknowledged until its channel closes, and no consumer would get the message.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from bridge.model import background
 from bridge.model.errors import BrokerUnavailable
 
 Got = tuple[Delivery | None, int]
-"""The oldest message of a queue, or None, and how many are ready behind it."""
+"""The oldest message of a queue, or None if the queue is empty, and how many messages are ready behind it."""
 
 
 class Unread(BrokerUnavailable):
-    """RabbitMQ closed the channel over an earlier get of a missing queue, and read no later one."""
+    """RabbitMQ closed the channel because an earlier get named a missing queue. It has not read this get."""
 
 
 class Gets:
@@ -39,7 +39,7 @@ class Gets:
         """Asks for the oldest message. Raises the errors of aiormq, and Unread."""
         async with self._writing:
             await write(self.channel, frames.get(self.channel.number, queue))
-            # It fails with its channel.
+            # aiormq fails this future when the channel closes.
             answer: asyncio.Future[Got] = self.channel.create_future()
             self._unanswered.append(answer)
         try:

@@ -2,8 +2,8 @@
 
 aiormq ends the connection on properties that pamqp can't decode. Examples are a timestamp in microseconds, a name that
 is not UTF-8, and tables nested too deep. RabbitMQ then redelivers the message to every bridge, and each loses its
-connection: one message would stop them all. So pamqp gives such a message no properties but a header with the reason,
-and the checkpoint puts the message aside.
+connection: one message would stop all bridges. So the patched pamqp gives such a message no properties but a header
+with the reason, and the checkpoint puts the message aside.
 
 pamqp can't write some values that it reads: text that is not UTF-8, and numbers beyond 32-bit floats. It rounds all
 other floats to 32 bits. It writes a whole number in the smallest type that holds it, so a `WrittenValue` keeps the type
@@ -23,7 +23,7 @@ from pamqp.header import ContentHeader
 from bridge.broker.copies.properties import UNREADABLE, WrittenValue
 
 DEEPEST: Final = 32
-"""Levels of tables in headers. An HTTP answer is JSON, which nests up to 254 levels."""
+"""The most levels of nested tables in headers. An HTTP answer is JSON, which nests up to 254 levels."""
 
 FAULTS: Final = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, OSError, struct.error)
 """The errors that malformed bytes cause. Each of them would end the connection."""
@@ -49,7 +49,7 @@ def _read_header(header: ContentHeader, data: bytes) -> None:
 
 
 def too_deep(value: object, levels: int) -> bool:
-    """Returns whether tables and arrays are nested in more than `levels` levels."""
+    """Whether tables and arrays are nested in more than `levels` levels."""
     if not isinstance(value, dict | list):
         return False
     members = value.values() if isinstance(value, dict) else value

@@ -1,7 +1,7 @@
 """Publishes messages in bursts: persistent, mandatory, confirmed, within a time limit.
 
 A burst writes the frames of all its messages at once and waits for their confirms together. aio-pika's `publish` costs
-100 µs a message, most of it for a task, a lock and a drained socket each; pamqp's frames cost another 20.
+100 µs a message, most of it for one task, one lock and one drained socket. pamqp's frames cost another 20 µs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _CLOSED_WITHIN_S: Final = 0.2
 
 @fast_dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message to publish. `properties.message_id` has to be set: a return names only this id."""
+    """A message to publish. `properties.message_id` has to be set: RabbitMQ names only this id when it returns a
+    message."""
 
     exchange: str
     routing_key: str
@@ -50,20 +51,21 @@ class _PublishingChannel:
 
 
 class _Unwritable(Exception):
-    """Some messages of a burst can't be encoded, so none was written. `errors`: by index in the burst."""
+    """Some messages of a burst can't be encoded, so no message was written. `errors`: by index in the burst."""
 
     def __init__(self, errors: dict[int, Unpublishable]) -> None:
         self.errors = errors
 
 
 class Publisher:
-    """Publishes over a few channels of one connection, one burst at a time on each."""
+    """Publishes over a few channels of one connection. Each channel has one burst in flight at a time."""
 
     def __init__(
         self, connection: BrokerConnection, *, timeout_ms: int, channels: int = 8, to_others: bool = False
     ) -> None:
-        """`to_others`: it publishes to exchanges that are not the bridge's own. One of these may be missing, or closed
-        to the bridge's user. RabbitMQ then closes the channel, and the connection stays open."""
+        """`timeout_ms`: the limit for one burst. `channels`: the most bursts in flight. `to_others`: the publisher
+        publishes to exchanges of other applications. Such an exchange may be missing, or closed to the bridge's user.
+        RabbitMQ then closes the channel, and the connection stays open."""
         self._connection = connection
         self._to_others = to_others
         self._timeout_s = timeout_ms / 1_000
@@ -72,7 +74,7 @@ class Publisher:
             self._free.put_nowait(None)
 
     async def publish(self, messages: Sequence[Outgoing]) -> list[BrokerUnavailable | None]:
-        """Publishes all messages. Returns for each message None once it is confirmed, or the error. Even after an error
+        """Publishes all messages. Returns for each message None if it is confirmed, or the error. Even after an error
         the message may be in its queue, unless the error is a `NotPublished`. `Unroutable`: the broker has no queue for
         the message. `Unpublishable`: the message can't be encoded.
         """
@@ -155,14 +157,14 @@ class Publisher:
             self._free.put_nowait(free)
 
     async def _leave(self, unconfirmed: _PublishingChannel | None, called_s: float, generation: int) -> None:
-        """Closes a channel that did not confirm in time, or its connection: unconfirmed messages would pile up. If the
-        broker only blocks publishers, both stay."""
+        """Closes a channel that did not confirm in time, because unconfirmed messages would pile up. Closes its whole
+        connection if no queue has confirmed over it meanwhile. If the broker only blocks publishers, both stay open."""
         if await self._connection.blocked():
             return
         if self._connection.confirmed_s < called_s:
             await self._connection.drop(generation)
         elif unconfirmed is not None:
-            # Only these queues do not confirm. Messages of others are in flight on the connection's other channels.
+            # Only the queues of this burst do not confirm. Messages for other queues are in flight on other channels.
             with suppress(BrokerUnavailable):
                 async with translated(_CLOSED_WITHIN_S):
                     await close_channel(unconfirmed.channel)
@@ -177,7 +179,8 @@ def _unpublished(messages: Sequence[Outgoing], cause: Failure, says: str) -> lis
 def _counted(
     errors: list[BrokerUnavailable | None], unanswered: BrokerUnavailable | None = None
 ) -> list[BrokerUnavailable | None]:
-    """Counts the errors of messages that were written. `unanswered`: the error of those without an answer."""
+    """Counts the errors of messages that were written, and returns them. `unanswered`: the error of messages without an
+    answer."""
     for error in filter(None, errors):
         answered = Failure.UNROUTABLE if isinstance(error, Unroutable) else Failure.REFUSED
         failed(Failure.UNCONFIRMED if error is unanswered else answered, 1)
@@ -185,9 +188,9 @@ def _counted(
 
 
 def _without_repeated_ids(messages: Sequence[Outgoing]) -> list[list[int]]:
-    """Groups the messages so that no message id is in a group twice, since a return names only the message id.
+    """Groups the messages so that no message id is in a group twice. Returns lists of indexes.
 
-    Returns lists of indexes.
+    RabbitMQ names only the message id when it returns a message.
     """
     ids = [message.properties.message_id for message in messages]
     if len(set(ids)) == len(ids):
@@ -237,8 +240,8 @@ def _frames(channel: Channel, message: Outgoing) -> list[bytes]:
 async def _until_answered(
     channel: Channel, all_answered: asyncio.Future[None], *, to_others: bool
 ) -> ExchangeRefused | None:
-    """Waits until RabbitMQ has answered for every message of a burst. Returns the error of the messages without an
-    answer, if RabbitMQ closed the channel over the exchange of another application.
+    """Waits until RabbitMQ has answered for every message of a burst. If it closed the channel over the exchange of
+    another application, returns the error for the messages without an answer.
 
     Raises:
         BrokerUnavailable: the channel closed, and the other answers will never come.

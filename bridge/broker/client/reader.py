@@ -1,8 +1,8 @@
-"""Reads a connection's bytes before aiormq, and takes messages and confirms out of them.
+"""Reads a connection's bytes before aiormq does, and takes messages and confirms out of them.
 
-aiormq awaits each frame in three parts, hands it to a task of its channel, and makes a task for each delivery. That is
-100 us a delivery, of which 40 are pamqp's. Here all frames that have arrived are read at once, and deliveries, answers
-to gets and confirms are taken out. All other frames go on to aiormq unchanged.
+aiormq awaits each frame in three parts, hands it to a task of its channel, and makes a task for each delivery. That
+takes 100 us a delivery, of which pamqp takes 40. `Reader` reads all frames that have arrived at once. It takes out
+deliveries, answers to gets, and confirms. It passes all other frames on to aiormq unchanged.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class _Incomplete:
 
 
 class Reader:
-    """The part of `StreamReader` that aiormq uses, without the frames that are taken out."""
+    """The stream that aiormq reads: it has the methods of `StreamReader` that aiormq uses. It keeps back the frames
+    that it takes out."""
 
     def __init__(
         self,
@@ -80,7 +81,8 @@ class Reader:
         gets: MutableMapping[int, Gets],
         confirms: MutableMapping[int, Confirms],
     ) -> None:
-        """`consumers`: by tag. `gets`, `confirms`: by channel number, each until its channel is closed."""
+        """`consumers`: by consumer tag. `gets`, `confirms`: by channel number; the reader removes those of closed
+        channels."""
         self._stream = stream
         self._consumers = consumers
         self._gets = gets
@@ -104,7 +106,7 @@ class Reader:
         return rest
 
     async def readexactly(self, size: int) -> bytes:
-        """Returns the next bytes of a frame that is passed on."""
+        """Returns the next bytes for aiormq. They are of one frame, because aiormq reads a frame in parts."""
         if self._passed_on_at == len(self._passed_on):
             self._passed_on = await self._next_frame()
             self._passed_on_at = 0
@@ -113,7 +115,7 @@ class Reader:
         return self._passed_on[start : start + size]
 
     async def _next_frame(self) -> bytes:
-        """Reads until there is a frame for aiormq."""
+        """Reads until there is a frame for aiormq, and returns that frame."""
         while True:
             frame = self._next_of_data()
             if frame is not None:
@@ -161,7 +163,7 @@ class Reader:
         return None
 
     def _method(self, number: int, data: bytes, at: int) -> bool:
-        """Handles a method frame. False: it has to be passed on."""
+        """Handles a method frame. Returns False if the frame has to be passed on to aiormq."""
         (index,) = _U32.unpack_from(data, at)
         at += _U32.size
         if index == _DELIVER:
@@ -171,7 +173,7 @@ class Reader:
         confirms = self._confirms.get(number)
         if confirms is None or index not in (_ACK, _NACK, _RETURN):
             if index in (_CLOSE, _CLOSE_OK):
-                # They hold the whole channel, and perhaps no later channel gets its number.
+                # These objects keep the whole channel in memory, and perhaps no later channel replaces them.
                 self._gets.pop(number, None)
                 self._confirms.pop(number, None)
             return False
@@ -237,8 +239,8 @@ class Reader:
 
 
 def _addresses(data: bytes, at: int) -> tuple[str, str, int]:
-    """Reads a message's exchange and routing key, and where they end. `at`: where the bits behind the delivery tag
-    are."""
+    """Returns a message's exchange, its routing key, and the offset behind them. `at`: the offset of the flags, which
+    follow the delivery tag."""
     at += 1
     key_at = at + 1 + data[at]
     end = key_at + 1 + data[key_at]

@@ -1,7 +1,7 @@
-"""Writes frames past aiormq, to channels that RabbitMQ still reads.
+"""Writes frames that aiormq does not encode, to channels that RabbitMQ still reads.
 
-RabbitMQ ends the whole connection (504, expected 'channel.open') over a frame behind a channel's Close or Close-Ok.
-aiormq takes a channel for open until some turns of the event loop after it has written one of them.
+RabbitMQ ends the whole connection (504, expected 'channel.open') if a frame follows a channel's Close or Close-Ok. Once
+aiormq has written such a frame, it still says for some turns of the event loop that the channel is open.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CLOSING: Final = f"_{Channel.__name__}__close_event"
 
 
 def is_open(channel: Channel) -> bool:
-    """Returns whether frames can still be written to the channel."""
+    """Whether frames can still be written to the channel."""
     return not (channel.is_closed or getattr(channel, _CLOSING).is_set())
 
 

@@ -1,11 +1,11 @@
-"""Packs copies of one topic into one AMQP message, a bundle, and reads it. Pure.
+"""Packs copies of one topic into one AMQP message, a bundle, and reads bundles. Pure.
 
-The key names the kind of its copies: `!checked-bundle.orders` for sends, `!lease-bundle.orders` for lease copies.
-Such a key leads to the checkpoint, even if the topic has direct release by then. A bridge that does not know bundles
-finds no valid key and puts the bundle aside. In the management UI an operator sees the content type, four headers and
-the first line. The headers are `x-delay-bundle` (how many copies), `x-delay-topic`, `x-delay-due` (of the earliest) and
-`x-delay-last` (the due moment of the latest). The next line has two numbers for each copy, the earliest first: its due
-moment in Unix ms, and the length of its entry. Then come the entries (`entries.py`):
+A bundle's routing key names the kind of its copies: `!checked-bundle.orders` for sends, `!lease-bundle.orders` for
+lease copies. Such a key leads to the checkpoint, even if the topic has direct release by then. A bridge that does not
+know bundles finds no valid key and puts the bundle aside. In the management UI an operator sees the content type, four
+headers and the first line. The headers are `x-delay-bundle` (how many copies), `x-delay-topic`, `x-delay-due` (of the
+earliest copy) and `x-delay-last` (the due moment of the latest copy). The second line has two numbers for each copy,
+the earliest first: its due moment in Unix ms, and the length of its entry. Then come the entries (`entries.py`):
 
     2 copies for orders: when each is due and how long it is, then each as a line of JSON and its body
     [1769850000000,75,1769850000800,75]
@@ -13,8 +13,8 @@ moment in Unix ms, and the length of its entry. Then come the entries (`entries.
     {"order":1001}
     ...
 
-So the checkpoint finds the copies that are due, and packs the others again without reading them. Nobody can trust the
-numbers of that line more than a key: they only say when a copy is looked at.
+So the checkpoint finds the copies that are due, and packs the others again without reading them. A client can forge the
+second line as it can forge a key. The numbers only decide when the checkpoint looks at a copy.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _LAST_HEADER: Final = "x-delay-last"  # former bundles have none, and no line of
 CONTENT_TYPE: Final = "application/vnd.delaybridge.bundle"
 
 MOST_COPIES: Final = 256
-"""A larger bundle is refused, so never lower this while bundles wait."""
+"""The most copies in a bundle. Bridges refuse a larger bundle, so never lower this number while bundles wait."""
 
 MOST_BYTES: Final = 64 * 1024
-"""The largest size of a bundle's entries: one frame holds them. The checkpoint may hold its whole prefetch of them."""
+"""The most bytes of a bundle's entries: one frame holds them. The checkpoint may hold its whole prefetch of bundles."""
 
 LARGEST_ENTRY: Final = MOST_BYTES // 2
-"""A copy with a longer entry travels alone."""
+"""The longest entry in a bundle, in bytes. A copy with a longer entry travels alone."""
 
 _PERSISTENT: Final = 2
 
@@ -72,14 +72,14 @@ class Packed:
 @dataclass(frozen=True, slots=True)
 class Index:
     """Where the copies of a bundle are in its body, the earliest first. `dues_ms`: their due moments, in Unix ms.
-    `offsets`: where each begins, and where the last ends."""
+    `offsets`: where each entry begins, and then where the last one ends."""
 
     dues_ms: list[int]
     offsets: list[int]
 
 
 def pack(topic: str, entries: Sequence[Entry]) -> list[Packed]:
-    """Packs entries of one topic into as few bundles as hold them, the earliest first."""
+    """Packs entries of one topic into as few bundles as possible, the earliest first."""
     packed: list[Packed] = []
     indexes: list[int] = []
     size_bytes = 0
@@ -96,17 +96,17 @@ def pack(topic: str, entries: Sequence[Entry]) -> list[Packed]:
 
 
 def kind_of_bundle(kind: CopyKind) -> str:
-    """Returns the kind for the key of a bundle of such copies."""
+    """Returns the kind that the key of a bundle names. `kind`: of its copies."""
     return f"{kind}{_BUNDLE}"
 
 
 def is_of_bundle(kind: str | None) -> TypeGuard[str]:
-    """Returns whether the kind in a key says that the message is a bundle."""
+    """Whether the kind in a key says that the message is a bundle."""
     return kind is not None and kind.endswith((_BUNDLE, _FORMER_BUNDLE))
 
 
 def kind_within(kind: str) -> CopyKind:
-    """Returns the kind of the copies in a bundle of that kind."""
+    """Returns the kind of a bundle's copies. `kind`: as the bundle's key names it."""
     return kind_of(kind.removesuffix(_BUNDLE).removesuffix(_FORMER_BUNDLE))
 
 
@@ -116,26 +116,26 @@ def kind_of(kind: str | None) -> CopyKind:
 
 
 def due_ms(properties: Properties) -> int:
-    """Returns when the earliest copy is due, in Unix ms.
+    """Returns when the earliest copy of a bundle is due, in Unix ms.
 
     Raises:
-        ValueError: the bundle does not say.
+        ValueError: the bundle's headers do not say it.
     """
     return number((properties.headers or {}).get("x-delay-due"))
 
 
 def count(properties: Properties) -> int:
-    """Returns how many copies the bundle holds.
+    """Returns how many copies a bundle holds.
 
     Raises:
-        ValueError: the bundle does not say, or says more than a bundle may hold.
+        ValueError: the bundle's headers do not say it, or name more copies than a bundle may hold.
     """
     headers = properties.headers or {}
     return number(headers.get(COUNT_HEADER, headers.get(_FORMER_COUNT_HEADER)), least=1, most=MOST_COPIES)
 
 
 def index(properties: Properties, body: bytes) -> Index:
-    """Returns where the copies of a bundle are.
+    """Returns where the copies of a bundle are in its body.
 
     Raises:
         ValueError, TypeError, IndexError: the body is no bundle.
@@ -156,7 +156,8 @@ def index(properties: Properties, body: bytes) -> Index:
 
 
 def _former_index(body: bytes, at: int, copies: int) -> Index:
-    """Finds the copies of a bundle whose entries follow the first line. All count as due with the earliest."""
+    """As `index`, for a bundle of the former format, which has no second line. All copies count as due with the
+    earliest."""
     dues_ms: list[int] = []
     offsets = [at]
     for _ in range(copies):

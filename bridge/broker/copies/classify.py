@@ -1,6 +1,7 @@
 """Decides what a delivery at the checkpoint is. Pure.
 
-It is due, returned from its ready queue, a bundle, a message whose delay is in a header, or unusable.
+A delivery is a due copy, a copy that its ready queue returned, a bundle, a message whose delay is in a header, or
+unusable.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from topology.deaths import left_of_key_ms
 from topology.names import Names
 from topology.wheel import WheelKey, fault_of_key, parse_key
 
-_ON_TIME_MS = 1_000  # a copy that is due sooner has missed no slot worth declaring again, so its deaths are not read
+_ON_TIME_MS = 1_000  # a copy due sooner has missed no slot worth declaring again, so its `x-death` is not read
 
 # The errors of malformed properties and bodies. Raised in the consumer's callback, they would lose the delivery.
 _FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, OSError)
@@ -37,10 +38,10 @@ _FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, OSError)
 class Due:
     """A copy out of the wheel.
 
-    `tag` acknowledges it. `original` is put aside if the copy can't be published: the message as it was delivered, or
-    the copy itself if it came in a bundle. `stranded_ms` is the rest of its key's delay if a slot was missing on its
-    way. `kind` is the kind in its key. `waited_ms` is how long the wheel has kept it, if that was its whole delay;
-    None: it may have waited less.
+    `tag`: the delivery tag. `original`: put aside if the copy can't be published. It is the message as it was
+    delivered, or the copy itself if that came in a bundle. `stranded_ms`: what is left of the delay in its key, if a
+    slot was missing on its way; else 0. `kind`: the kind in its key. `waited_ms`: how long the wheel has kept the copy,
+    if that was its whole delay; None: it may have waited less.
     """
 
     tag: int
@@ -61,7 +62,8 @@ class Due:
 
 @fast_dataclass(frozen=True, slots=True)
 class Returned:
-    """A copy that its ready queue has dead-lettered. `reason` is the broker's; `tag`, `original` as in `Due`."""
+    """A copy that its ready queue has dead-lettered. `reason`: why, in RabbitMQ's words. `tag`, `original`: as in
+    `Due`."""
 
     tag: int
     original: Message | Copy
@@ -83,7 +85,8 @@ class Returned:
 
 @fast_dataclass(frozen=True, slots=True)
 class Unusable:
-    """A message that can't be read, or a copy that can't be published. The checkpoint puts `original` aside."""
+    """A message that can't be read, or a copy that can't be published. The checkpoint puts `original` aside. `tag`: the
+    delivery tag."""
 
     tag: int
     original: Message | Copy
@@ -100,7 +103,8 @@ class Unusable:
 
 @fast_dataclass(frozen=True, slots=True)
 class Bundle:
-    """`count` copies of one kind out of the wheel in one message. It is opened when the earliest is due."""
+    """A message out of the wheel that holds `count` copies of one kind. It is opened when its earliest copy is due.
+    Other fields: as in `Due`."""
 
     tag: int
     original: Message
@@ -109,7 +113,7 @@ class Bundle:
     due_ms: int  # of the earliest
     count: int
     stranded_ms: int
-    waited_ms: int | None = None  # as of `Due`; of the earliest
+    waited_ms: int | None = None  # as in `Due`, for the earliest copy
 
     def open(self) -> OpenBundle | Unusable:
         message = self.original
@@ -122,7 +126,7 @@ class Bundle:
 
 @fast_dataclass(frozen=True, slots=True)
 class _UnreadableEntry:
-    """An entry of a bundle as a message of its own."""
+    """An unreadable entry of a bundle, in the form of a message that can be put aside."""
 
     delivery_tag: int
     routing_key: str
@@ -136,7 +140,7 @@ Arrival = Due | Returned | Bundle | OpenBundle | Submission | Unusable
 
 
 def due_of(bundle: OpenBundle, entry: Entry, *, now_ms: int) -> Due | Unusable:
-    """Returns the copy of an entry that was taken out of a bundle, with the tag of the bundle."""
+    """Reads the copy of an entry that was taken out of a bundle. The result has the delivery tag of the bundle."""
     try:
         copy = decode(bundle.topic, entry.data, now_ms=now_ms)
     except _FAULTS as error:
@@ -146,7 +150,7 @@ def due_of(bundle: OpenBundle, entry: Entry, *, now_ms: int) -> Due | Unusable:
 
 
 def submitted(names: Names, message: Message, *, now_ms: int) -> Submission | Unusable:
-    """Reads a message whose delay is in a header."""
+    """Reads a message whose delay is in a header. Returns `Unusable` if the message can't be accepted."""
     try:
         return submission(names, message, now_ms=now_ms)
     except Unacceptable as error:
@@ -156,7 +160,8 @@ def submitted(names: Names, message: Message, *, now_ms: int) -> Submission | Un
 
 
 def classify(names: Names, message: Message, *, now_ms: int) -> Arrival:
-    """Classifies a delivery. An AMQP client's own message has no headers of ours: its key says what it is."""
+    """Classifies a delivery. A message that an AMQP client published has none of the bridge's headers; its routing key
+    says what it is."""
     try:
         return _classify(names, message, message.properties, now_ms)
     except _FAULTS as error:
@@ -167,7 +172,7 @@ def _classify(names: Names, message: Message, properties: Properties, now_ms: in
     """Classifies as `classify` does, but raises for a message that can't be read.
 
     Raises:
-        ValueError: the deaths can't be read, or a bundle does not say how many copies it holds and when they are due.
+        ValueError: `x-death` can't be read, or a bundle does not say how many copies it holds and when they are due.
     """
     tag, routing_key, headers = message.delivery_tag, message.routing_key, properties.headers
     if headers and UNREADABLE in headers:
@@ -194,7 +199,7 @@ def _classify(names: Names, message: Message, properties: Properties, now_ms: in
         kind = bundles.kind_within(parsed.kind)
         waited_ms = _waited_ms(parsed, kind, left_ms)
         return Bundle(tag, message, parsed.topic, kind, due_ms, bundles.count(properties), left_ms, waited_ms)
-    target_of(headers or {})  # refuses a client's that can't be read
+    target_of(headers or {})  # raises if a client's target can't be read
     copy = from_properties(parsed.topic, properties, message.body, now_ms=now_ms)
     kind = bundles.kind_of(parsed.kind)
     if copy.epoch and copy.due_ms - now_ms <= _ON_TIME_MS:
@@ -207,8 +212,8 @@ def _classify(names: Names, message: Message, properties: Properties, now_ms: in
 
 
 def _waited_ms(parsed: WheelKey, kind: CopyKind, left_ms: int) -> int | None:
-    """How long a copy with this key has waited, if that was its whole delay. A copy that was held back may have
-    gone into the wheel for less, to be asked about again."""
+    """Returns how many ms a copy with this key has waited, if that was its whole delay; else None. A copy of the kind
+    `HOLD` may have gone into the wheel for less than its delay."""
     return None if left_ms or kind is CopyKind.HOLD else parsed.delay_ms
 
 

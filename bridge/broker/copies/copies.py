@@ -1,20 +1,20 @@
 """Converts a copy to the headers and properties of an AMQP message, and back. Pure.
 
-message_id, content_type, timestamp     as the producer gave them, or made by the bridge
+message_id, content_type, timestamp     from the producer, or made by the bridge
 x-delay-topic      the topic
 x-delay-due        when this copy is due, in Unix ms
 x-delay-attempt    the number of this delivery, from 1
-x-delay-max-retry  failed deliveries after which it is a dead letter; absent: as its topic's policy says
+x-delay-max-retry  retries after which the message is a dead letter; absent: as its topic's policy says
 x-delay-copy       epoch and nonce, "3.1f0c…": they tell the copies of one message apart
 x-delay-created    when the message was created, in Unix ms; `timestamp` has whole seconds
-x-delay-expires    when its time to live ends, in Unix ms; absent: never
-x-delay-asked      how often the checkpoint found it newer than its record; absent: never
-x-delay-reason     in a dead letter: why it is one
+x-delay-expires    when the time to live ends, in Unix ms; absent: never
+x-delay-asked      how often the checkpoint found the copy newer than its record; absent: never
+x-delay-reason     in a dead letter: why the message is one
 x-delay-due-at     in a dead letter: `x-delay-due` as people read it, RFC 3339 in UTC
 x-delay-message-id the message_id that an AMQP client gave, if the message has another id
-x-delay-id         in a message that was published to its target: the id, as message_id is the client's own there
-x-delay-exchange, x-delay-routing-key    the target, if the message has one; not in a message published to it
-x-delay-expiration, x-delay-timestamp    what an AMQP client set, if it gave the delay in a header
+x-delay-id         in a message that was published to its target: the id; there message_id is as the client gave it
+x-delay-exchange, x-delay-routing-key    the target, if there is one; not in a message that was published to its target
+x-delay-expiration, x-delay-timestamp    properties that an AMQP client set, if it gave the delay in a header
 x-delay-user-id    the user_id of such a client, which RabbitMQ had verified
 """
 
@@ -37,20 +37,20 @@ from topology.wheel import MAX_DELAY_MS
 OWN_PREFIX = "x-delay-"
 CLIENTS_ID = "x-delay-message-id"
 _EXCHANGE, _ROUTING_KEY = "x-delay-exchange", "x-delay-routing-key"
-# CC and BCC of a producer would route a copy at once, without its delay. The broker alone writes deaths and counts. A
-# queue of RabbitMQ 4.4 would hold a copy a second time.
+# Headers never restored. CC and BCC of a producer would route a copy at once, without its delay. Only the broker writes
+# deaths and counts. With `HOLDING`, a queue of RabbitMQ 4.4 would hold a copy a second time.
 NEVER_RESTORED = BROKER_HEADERS | {"CC", "BCC", HOLDING}
 _PERSISTENT = 2
-# Epoch and nonce are numbers that Lua holds exactly: anything else is no copy of ours.
+# Epoch and nonce are numbers that Lua holds exactly. A header of another form was not written by a bridge.
 _COPY = re.compile(r"([1-9][0-9]{0,14})\.([0-9a-f]{1,12})")
 _MILLISECONDS = re.compile("[0-9]{1,10}")  # RabbitMQ refuses a longer expiration
-# The largest number of an AMQP client that is taken over: larger ones fit no answer and no bundle.
+# The largest number that is taken over from an AMQP client: larger ones fit no answer and no bundle.
 _MOST = 2**31 - 1
 # The broker refuses a longer expiration. A longer time to live is checked only when the message is pulled over HTTP.
 LONGEST_EXPIRATION_MS = 2**32 - 1
 PROPERTIES_AS_SENT = ("content_encoding", "priority", "correlation_id", "reply_to", "message_type", "app_id")
-# These can't travel as what they are: a slot would apply an expiration, and RabbitMQ refuses the user of another
-# connection. The checkpoint gives them back.
+# These properties travel as headers: a slot would apply an expiration, and RabbitMQ refuses the user of another
+# connection. The checkpoint makes them properties again.
 _IN_HEADERS = {"expiration": "x-delay-expiration", "timestamp_ms": "x-delay-timestamp", "user_id": "x-delay-user-id"}
 KEPT_PROPERTIES = (*PROPERTIES_AS_SENT, *_IN_HEADERS)
 
@@ -60,8 +60,9 @@ def to_properties(
 ) -> Properties:
     """Returns the properties to publish a copy with.
 
-    `parked`: into the wheel. `live_for_ms`: what is left of its time to live, 0 for none. `reason`: why it is a dead
-    letter. `to_target`: to its target, where no bridge reads it again.
+    `parked`: the copy goes into the wheel. `live_for_ms`: what is left of its time to live, 0 for no end. `reason`: why
+    the copy is a dead letter; empty: it is none. `to_target`: the copy goes to its target, where no bridge reads it
+    again.
     """
     headers: dict[str, Any] = dict(copy.envelope.headers)
     properties = dict(copy.envelope.properties)
@@ -110,21 +111,22 @@ def to_properties(
 
 
 def clients_id(copy: Copy) -> str:
-    """Returns the message_id that the sender gave, or the id if that is the same, or if there was none."""
+    """Returns the message_id that the sender gave; the message's id if the sender gave none or the two are equal."""
     given = copy.envelope.headers.get(CLIENTS_ID)
     return given if isinstance(given, str) and given else copy.id
 
 
 def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: int) -> Copy:
-    """Reads a copy. Fills in what an AMQP client left out: an id, and `now_ms` for both moments."""
+    """Reads a copy. If an AMQP client left out the id, makes one. If it left out the due or creation moment, takes
+    `now_ms`, which is Unix ms."""
     headers: Mapping[str, Any] = properties.headers or {}
     epoch, nonce = _copy_of(headers)
     created_ms = now_ms if properties.timestamp_ms is None else properties.timestamp_ms
     if epoch and properties.timestamp_ms is not None:
-        # Earlier versions wrote whole seconds. A copy must not seem older than its record.
+        # Earlier versions wrote the creation moment in whole seconds. A copy must not seem older than its record.
         created_ms += 999
     given_id = properties.message_id or ""
-    # Only a copy of our own can have the id of a dead letter whose id was taken.
+    # Only a copy of a bridge can have an id like those of `aside_id`, for a dead letter whose id was taken.
     is_own = epoch > 0 and valid_id(given_id)
     message_id = given_id if is_own else id_of(given_id) if given_id else str(ULID())
     restored = {
@@ -156,10 +158,11 @@ def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: 
 
 
 def target_of(headers: Mapping[str, Any], routing_key: str = "") -> Target | None:
-    """Reads the target of a message out of its headers. None: it has none. `routing_key`: if the headers have none.
+    """Reads the target of a message out of its headers. None: the message has no target. `routing_key`: the target's
+    key if the headers name none.
 
     Raises:
-        ValueError: a header is no text.
+        ValueError: a header is no text, or longer than `LONGEST_NAME`.
     """
     exchange, routing_key = headers.get(_EXCHANGE), headers.get(_ROUTING_KEY, routing_key)
     if exchange is None:
@@ -174,12 +177,16 @@ def _target(headers: Mapping[str, Any]) -> Target | None:
     try:
         return target_of(headers)
     except ValueError:
-        return None  # of a client, as it can't be ours: only a checkpoint refuses a message
+        return None  # a client wrote it, as a bridge would not; only a checkpoint refuses a message
 
 
 def shorter(live_for_ms: int, expiration: str | None) -> int:
-    """Returns the time to live of a message that is released, in ms: the shorter of what is left of `live_for_ms` (0:
-    no end) and of the client's own, which begins now."""
+    """Returns, in ms, the time to live of a message that is released now: the shorter one of `live_for_ms` and
+    `expiration`.
+
+    `live_for_ms`: what is left of the message's time to live; 0: no end. `expiration`: the property that an AMQP client
+    set, in ms; it counts from now; None: it set none.
+    """
     if expiration is None:
         return live_for_ms
     own_ms = max(1, int(expiration))  # RabbitMQ drops a message of 0 unless a consumer waits
@@ -203,7 +210,7 @@ def _kept(properties: Properties, headers: Mapping[str, Any], *, of_bridge: bool
 
 
 def as_refused(properties: Properties, reason: str) -> Properties:
-    """Returns the properties with which a message is put aside: its own, and the reason."""
+    """Returns the properties with which a message is put aside: those of the message, and the reason as a header."""
     return replace(
         properties,
         headers={**strip(properties.headers), "x-delay-reason": reason},

@@ -1,15 +1,15 @@
-"""Writes a copy as an entry of a bundle, a line of JSON and the body behind it, and reads it. Pure.
+"""Writes copies as entries of a bundle, and reads entries. An entry is a line of JSON and the body. Pure.
 
     [14,"o-1001",1,181352341,1,3,1769850000000,0,1769849990000]
     {"order":1001}
 
 The line begins with the length of the body and the id. Then come epoch, nonce, attempt and retries, and three moments
-in Unix ms: when the copy is due, when it expires, and when it was made. The content type, the headers and the other
-AMQP properties follow if a message has more than a JSON body. Last come exchange and routing key of its target, if it
-has one.
+in Unix ms: when the copy is due, when it expires, and when the message was created. The content type, the headers and
+the other AMQP properties follow if a message has more than a JSON body. Last come exchange and routing key of the
+message's target, if it has one.
 
-The topic is that of the bundle's key and never in the entry. RabbitMQ has checked the publisher's rights for the key.
-So a client that forges an entry can do no more than by publishing a forged copy alone.
+The topic is in the bundle's key and never in the entry. RabbitMQ has checked the publisher's rights for the key. So a
+client that forges an entry can do no more than a client that publishes a forged copy alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bridge.model.message import JSON_TYPE, Copy, Envelope, Target, valid_id
 from topology.deaths import HOLDING
 from topology.wheel import MAX_DELAY_MS
 
-# At the end each copy is published alone, and its headers have to fit one frame. Operators may set frames of 4 KiB.
+# In the end each copy is published alone, and its headers have to fit one frame. Operators may set frames of 4 KiB.
 # Encoded as AMQP, headers are at most twice as long as in JSON.
 _LONGEST_LINE: Final = 1_536
 _LONGEST_NAME: Final = 128
@@ -38,7 +38,7 @@ _PROPERTIES: Final = frozenset(KEPT_PROPERTIES)
 
 
 def encode(copy: Copy) -> bytes | None:
-    """Returns the copy as an entry. None: it has a value that an entry can't hold."""
+    """Returns the copy as an entry. None: the copy has a value that an entry can't hold."""
     envelope = copy.envelope
     body = envelope.body or b""
     fields: list[Any] = [
@@ -62,10 +62,10 @@ def encode(copy: Copy) -> bytes | None:
 
 
 def decode(topic: str, entry: bytes, *, now_ms: int) -> Copy:
-    """Returns the copy of an entry, for the topic of its bundle's key.
+    """Returns the copy of an entry. `topic`: the one in its bundle's key.
 
     Raises:
-        ValueError, TypeError: the bytes are no entry, or a forged one.
+        ValueError, TypeError: the bytes are no entry, or a client has forged them.
     """
     start = entry.index(b"\n") + 1
     size, *fields = orjson.loads(entry[: start - 1])
@@ -75,10 +75,10 @@ def decode(topic: str, entry: bytes, *, now_ms: int) -> Copy:
 
 
 def number(value: object, *, least: int = 0, most: int = _LARGEST) -> int:
-    """Returns a number out of a bundle.
+    """Checks a number out of a bundle, and returns it.
 
     Raises:
-        ValueError: it is no number, or out of its range.
+        ValueError: the value is no whole number, or not in the range from `least` to `most`.
     """
     if type(value) is not int or not least <= value <= most:
         raise ValueError(f"a number in the bundle is {str(value)[:40]!r}; allowed is {least} to {most}")
@@ -86,7 +86,7 @@ def number(value: object, *, least: int = 0, most: int = _LARGEST) -> int:
 
 
 def _fits_bundle(envelope: Envelope) -> bool:
-    """Returns whether JSON holds all values as AMQP does, and AMQP holds them for certain."""
+    """Whether JSON can hold all values of the envelope without a change, and AMQP can certainly hold them."""
     return (
         len(envelope.content_type) <= _LONGEST_NAME
         and envelope.content_type.isascii()
@@ -117,7 +117,7 @@ def _copy(topic: str, fields: list[Any], body: bytes, latest_ms: int) -> Copy:
         topic=topic,
         id=message_id,
         epoch=number(epoch, least=1, most=_LAST_EPOCH),
-        nonce=number(nonce, most=_LAST_NONCE),  # 0: of an AMQP client's own message
+        nonce=number(nonce, most=_LAST_NONCE),  # 0: an AMQP client published the message
         attempt=number(attempt, least=1),
         max_retry=number(max_retry),
         due_ms=min(number(due_ms), latest_ms),

@@ -1,4 +1,4 @@
-"""Takes the copies of a bundle out when they are due, and those that are far from it to be packed again. Pure."""
+"""Takes due copies out of an opened bundle, and takes out copies that are far from due to pack them again. Pure."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from bridge.broker.copies.windows import NEAR_MS
 from bridge.model.message import CopyKind
 
 EARLY_AT_MOST_MS: Final = 5_000
-"""The wheel brings a copy a fifth of a second early at most. If Redis says that it is earlier than this, the clock of
-Redis was set back. Then the checkpoint asks again after this time: parked until the moment that Redis says, the message
-would be late by as much as the clock was wrong."""
+"""The wheel brings a copy a fifth of a second early at most. If a copy seems to be earlier than this by the clock of
+Redis, that clock was set back. Then the checkpoint asks Redis again after this time. If it parked the copy until the
+due moment by that clock, the message would be late by as much as the clock is wrong."""
 
-_STEP_MS: Final = 1_000  # a clock that is wrong by less is waited for
+_STEP_MS: Final = 1_000  # if a clock is wrong by less, the checkpoint simply waits
 
-_TOGETHER_MS: Final = 10  # a batch takes about as long, so these copies are taken with one look
+_TOGETHER_MS: Final = 10  # a batch takes about as long, so copies that are due within it are taken together
 
 
 @dataclass(slots=True)
 class OpenBundle:
-    """The copies of a bundle that are not taken yet. They are bytes, which take a fraction of the memory.
+    """The copies of a bundle that are not taken yet. They stay encoded, as decoded copies take far more memory.
 
-    `tag` acknowledges the bundle. `topic`, `kind`: of its copies. `stranded_ms`: the rest of its key's delay, if a slot
-    was missing on its way. `body`: of the bundle. `waited_ms`: as of `Due`, of the earliest copy. `parked_kind`: for
-    those that are packed again.
+    `tag`: the bundle's delivery tag. `topic`, `kind`: of its copies. `stranded_ms`: what is left of the delay in its
+    key, if a slot was missing on its way; else 0. `body`: of the bundle. `waited_ms`: as in `Due`, for the earliest
+    copy. `parked_kind`: the kind for copies that are packed again.
     """
 
     tag: int
@@ -46,11 +46,12 @@ class OpenBundle:
         self.parked_kind = self.kind
 
     def arrived(self, now_ms: float, short_ms: int) -> None:
-        """Notes when the bundle came. The earliest copy is due then, if it has waited for its whole delay.
+        """Notes when the bundle arrived, in Unix ms. If the earliest copy has waited for its whole delay, it is due
+        then.
 
-        If it seems to be due much later, the clock is behind the one that wrote the moments. The copies are taken all
-        the same, and Redis decides about each. If the bundle seems late, the clock may be ahead. Then nobody knows
-        what is left of each delay. `short_ms`: the wheel brings a copy early by so much at most.
+        If that copy seems to be due much later, the clock is behind the clock that wrote the due moments. Copies are
+        still taken as if it were right, and Redis decides about each. If the bundle seems late, the clock may be ahead.
+        Then nobody knows what is left of each delay. `short_ms`: by how much at most the wheel brings a copy too early.
         """
         if self.waited_ms is None:
             return
@@ -61,22 +62,22 @@ class OpenBundle:
             self.parked_kind = CopyKind.HOLD
 
     def waited_by_ms(self, due_ms: int) -> int | None:
-        """Returns how long a copy that is due now has waited, as of `Due`."""
+        """Returns `waited_ms`, as in `Due`, for a copy of the bundle that was due at `due_ms` and is taken now."""
         return None if self.waited_ms is None else self.waited_ms + max(0, due_ms - self.index.dues_ms[0])
 
     @property
     def left(self) -> int:
-        """How many copies are left."""
+        """How many copies are not taken yet."""
         return self._end - self._at
 
     @property
     def count(self) -> int:
-        """How many copies are due at nearly the moment of the next one."""
+        """How many copies are due together: within 10 ms after the next one."""
         moment_ms = self.index.dues_ms[self._at]
         return bisect_right(self.index.dues_ms, moment_ms + _TOGETHER_MS, self._at, self._end) - self._at
 
     def left_ms(self, now_ms: float) -> float:
-        """Returns what is left until the next copy is due."""
+        """Returns how many ms are left until the next copy is due."""
         return self.index.dues_ms[self._at] - self._now_ms(now_ms)
 
     def due(self, now_ms: float) -> list[Entry]:
@@ -87,7 +88,7 @@ class OpenBundle:
         return taken
 
     def far(self, now_ms: float) -> list[tuple[Entry, float]]:
-        """Takes the copies that are not due soon. Returns each with what is left of its delay, in ms."""
+        """Takes the copies that are not due within `NEAR_MS`. Returns each with what is left of its delay, in ms."""
         at_ms = self._now_ms(now_ms)
         start = bisect_right(self.index.dues_ms, at_ms + NEAR_MS, self._at, self._end)
         taken = self._entries(start, self._end)
@@ -95,7 +96,7 @@ class OpenBundle:
         return [(entry, entry.due_ms - at_ms) for entry in taken]
 
     def rest(self, now_ms: float) -> list[tuple[Entry, float]]:
-        """Takes all copies. Returns each with what is left of its delay, in ms."""
+        """Takes all copies that are left. Returns each with what is left of its delay, in ms."""
         at_ms = self._now_ms(now_ms)
         taken = self._entries(self._at, self._end)
         self._at = self._end

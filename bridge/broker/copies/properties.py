@@ -1,4 +1,4 @@
-"""Holds the properties of an AMQP message as plain values, so that only `client` knows the AMQP library. Pure."""
+"""Holds the properties of an AMQP message as plain values, so that only `broker/client` uses the AMQP library. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from topology.deaths import Death
 UNREADABLE: Final = "x-delay-unreadable"
 """The header that says why the properties of a delivery could not be read.
 
-A client may forge it. All it gets is that the bridge puts the client's own message aside.
+A client may forge this header. Then the bridge only puts the client's message aside.
 """
 
 
@@ -21,7 +21,7 @@ A client may forge it. All it gets is that the bridge puts the client's own mess
 class Properties:
     """All properties that AMQP 0.9.1 knows; None for one that is absent. `timestamp_ms` is in Unix ms.
 
-    `written`: the bytes, type included, of those headers whose values do not tell their AMQP type.
+    `written`: encoded bytes, type included, of headers whose Python values do not show the AMQP type.
     """
 
     content_type: str | None = None
@@ -42,8 +42,9 @@ class Properties:
 
 
 class Message(Protocol):
-    """A message as it was delivered. `delivery_tag` is the number by which its channel acknowledges it. `exchange`: the
-    one it was published to, or by which it was dead-lettered. `redelivered`: RabbitMQ has delivered it before."""
+    """A message as it was delivered. `delivery_tag`: the number that acknowledges it on its channel. `exchange`: the
+    exchange to which it was published, or through which it was dead-lettered. `redelivered`: RabbitMQ has delivered it
+    before."""
 
     @property
     def delivery_tag(self) -> int: ...
@@ -66,13 +67,14 @@ class Message(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WrittenValue:
-    """The value of a header as AMQP has it: a byte for its type, and the value."""
+    """The value of a header as AMQP encodes it: a byte for the type, and the value."""
 
     raw: bytes
 
 
 class UnreadDeaths:
-    """The value of `x-death` as bytes. It is most of a delivery's headers, and few deliveries need it."""
+    """The value of `x-death`, not decoded yet. `x-death` is most of a delivery's headers, and few deliveries need
+    it."""
 
     __slots__ = ()
 
@@ -85,15 +87,15 @@ class UnreadDeaths:
         raise NotImplementedError
 
     def latest(self) -> tuple[str, str] | None:
-        """Returns queue and reason of the latest death. None: only `read` can tell."""
+        """Returns queue and reason of the latest dead-lettering. None: only `read` can find them."""
         raise NotImplementedError
 
 
 def latest_death(headers: Mapping[str, Any] | None) -> tuple[str, str] | None:
-    """Returns the queue that a message left last, and why. None: it has left none.
+    """Returns the queue that dead-lettered a message last, and the reason. None: no queue has dead-lettered it.
 
     Raises:
-        ValueError: the deaths can't be read.
+        ValueError: `x-death` can't be read.
     """
     died = (headers or {}).get("x-death")
     if not isinstance(died, UnreadDeaths):
@@ -102,10 +104,10 @@ def latest_death(headers: Mapping[str, Any] | None) -> tuple[str, str] | None:
 
 
 def deaths(headers: Mapping[str, Any] | None) -> list[Death]:
-    """Returns all deaths of a message, the latest first.
+    """Returns all entries of a message's `x-death`, the latest first.
 
     Raises:
-        ValueError: the deaths can't be read.
+        ValueError: `x-death` can't be read.
     """
     died = (headers or {}).get("x-death")
     return topology_deaths.deaths({"x-death": died.read()} if isinstance(died, UnreadDeaths) else headers)

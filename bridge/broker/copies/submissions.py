@@ -4,9 +4,9 @@ x-delay            milliseconds from now: a number, or digits as text or bytes; 
 x-deliver-at       an instant in Unix milliseconds, in place of x-delay
 x-delay-exchange, x-delay-routing-key    the target; without them the message goes to the topic in its routing key
 
-A message came over the exchange `delay.in`, over `delay.in.E`, whose target is the exchange E, or over `delay` with a
-key that is none of the wheel. Headers with our prefix are the bridge's. A consumer that passes a delivery on, with all
-its headers, sets none of them by that.
+Such a message came over one of three exchanges: `delay.in`; `delay.in.E`, whose target is the exchange E; or `delay`,
+with a key that is none of the wheel. The bridge drops other headers with the prefix `x-delay-`. So a consumer that
+passes a delivery on with all its headers sets none of the bridge's.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ _MOST_DIGITS: Final = 20
 
 @fast_dataclass(frozen=True, slots=True)
 class Submission:
-    """A message to accept. `tag` acknowledges the delivery, and `original` is put aside if it can't be accepted.
+    """A message to accept. `tag`: the delivery tag. `original`: put aside if the message can't be accepted.
 
-    `message_id` empty: the client gave none. It has at most one of `delay_ms` and `deliver_at_ms`. `again`: RabbitMQ
-    may have delivered it before. `fingerprint`: of all that the client sent; equal messages have equal ones.
+    `message_id` empty: the client gave none. At most one of `delay_ms` and `deliver_at_ms` is set. `again`: RabbitMQ
+    may have delivered the message before. `fingerprint`: a digest of all that the client sent; equal messages have
+    equal fingerprints.
     """
 
     tag: int
@@ -60,7 +61,8 @@ class Unacceptable(Exception):
 
 
 def is_submission(names: Names, message: Message) -> bool:
-    """Returns whether a delivery at a checkpoint that no key of the wheel led there is one."""
+    """Whether a delivery at a checkpoint has its delay in a header. Call this only for deliveries without a key of the
+    wheel."""
     headers = message.properties.headers or {}
     exchange = message.exchange
     return (
@@ -72,17 +74,17 @@ def is_submission(names: Names, message: Message) -> bool:
 
 
 def expired_in_ingress(names: Names, properties: Properties) -> bool:
-    """Returns whether the delivery left the ingress because the client's `expiration` passed there."""
+    """Whether the message left the ingress queue because the client's `expiration` passed there."""
     death = latest_death(properties.headers)
     return death is not None and death[0] == names.ingress
 
 
 def submission(names: Names, message: Message, *, now_ms: int) -> Submission:
-    """Reads a delivery.
+    """Reads a delivery whose delay is in a header. `now_ms`: Unix ms.
 
     Raises:
         Unacceptable
-        ValueError: the deaths can't be read.
+        ValueError: `x-death` can't be read.
     """
     properties, routing_key = message.properties, message.routing_key
     headers = properties.headers or {}
@@ -93,7 +95,7 @@ def submission(names: Names, message: Message, *, now_ms: int) -> Submission:
     exchange, expiration, again = message.exchange, properties.expiration, message.redelivered
     if expired_in_ingress(names, properties):
         death = deaths(headers)[0]
-        # A bridge may have accepted it before it died.
+        # A bridge may have accepted the message before it expired.
         exchange, expiration, again = death.exchange, death.original_expiration, True
     delay_ms, deliver_at_ms = _moment(headers, now_ms)
     topic, target = _destination(names, exchange, routing_key, headers)
@@ -110,7 +112,7 @@ def submission(names: Names, message: Message, *, now_ms: int) -> Submission:
         b"%b%b" % (orjson.dumps(sent, default=as_text, option=orjson.OPT_SORT_KEYS), message.body)
     ).hexdigest()[:32]
     if delay_ms:
-        # As the plugin did: a consumer that publishes it again causes no second delay.
+        # As the plugin did: a consumer that publishes the message again causes no second delay.
         restored[DELAY] = -delay_ms
         written.pop(DELAY, None)
     message_id = id_of(given_id) if given_id else ""
@@ -137,7 +139,7 @@ def submission(names: Names, message: Message, *, now_ms: int) -> Submission:
 
 
 def _destination(names: Names, exchange: str, routing_key: str, headers: dict[str, Any]) -> tuple[str, Target | None]:
-    """Returns the topic and the target."""
+    """Returns the topic and the target; None: the message goes to the topic's ready queue."""
     delayed = names.delayed_exchange(exchange)
     if delayed is not None:
         return names.topic_of_exchange(delayed), Target(delayed, routing_key)
@@ -159,7 +161,7 @@ def _destination(names: Names, exchange: str, routing_key: str, headers: dict[st
 
 
 def _moment(headers: dict[str, Any], now_ms: int) -> tuple[int, int | None]:
-    """Returns the delay, and the instant if that is given in its place."""
+    """Returns the delay in ms, and the instant in Unix ms; None: the message has a delay and no instant."""
     delay_ms, deliver_at_ms = _number(headers, DELAY), _number(headers, DELIVER_AT)
     if delay_ms is not None and delay_ms > MAX_DELAY_MS:
         raise Unacceptable(f"the header {DELAY} is {delay_ms}; it must be at most {MAX_DELAY_MS}, which is 999 days")
@@ -179,7 +181,8 @@ def _moment(headers: dict[str, Any], now_ms: int) -> tuple[int, int | None]:
 
 
 def _number(headers: dict[str, Any], name: str) -> int | None:
-    """Reads a whole number. AMQP has eight types of integers, and some clients write numbers as floats."""
+    """Reads a whole number out of a header; None: there is no such header. Also reads floats, text and bytes, because
+    some clients write numbers so."""
     value = headers.get(name)
     if isinstance(value, bytes):  # some clients write text as a byte array
         value = value.decode("latin-1")

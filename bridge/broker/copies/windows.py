@@ -1,9 +1,9 @@
-"""Chooses which copies travel in one bundle: those whose moments lie near each other, relative to what is left. Pure.
+"""Chooses which copies travel in one bundle: those whose due moments lie in one window. Pure.
 
-A bundle leaves the wheel for its earliest copy. The others have to wait on then, most of them in a further bundle. So
-the later a copy is due, the wider its window may be. Windows are an octave wide: from 32 to 64 seconds ahead, from 64
-to 128. A copy halves what is left of its delay with each bundle, and a day takes 17 of them at most. Many copies fill
-narrower windows, and then they take fewer.
+A bundle leaves the wheel when its earliest copy is due. The other copies have to wait longer, most of them in a new
+bundle. So the later copies are due, the wider their window may be. Windows are an octave wide: from 32 to 64 seconds
+ahead, from 64 to 128, and so on. With each bundle at least half of what is left of a copy's delay passes, so a day
+takes at most 17 bundles. If copies are many, they fill narrower windows and take fewer bundles.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 NEAR_MS: Final = 1_000
-"""Copies that are due within this time share a window, the narrowest octave."""
+"""The narrowest window: all copies that are due within this time share it."""
 
-_FILLED: Final = 64  # copies; half a window is worth a bundle of its own if it may hold half as many
-_NARROWEST: Final = 8  # parts of what is left: a narrower window saves hardly a bundle
+_FILLED: Final = 64  # a window with more copies is halved, so that each half gets its own bundles
+_NARROWEST: Final = 8  # a window is not halved below this fraction (1/8) of what is left: that saves hardly a bundle
 
 
 def windows(left_ms: Sequence[float]) -> Iterator[list[int]]:
-    """Yields the indexes of the copies of each window, the earliest first. `left_ms`: what is left of each delay."""
+    """Yields for each window the indexes of its copies, the earliest first. `left_ms`: what is left of each copy's
+    delay."""
     indexes = sorted(range(len(left_ms)), key=left_ms.__getitem__)
     moments = [left_ms[index] for index in indexes]
     start = 0
@@ -34,7 +35,7 @@ def windows(left_ms: Sequence[float]) -> Iterator[list[int]]:
 
 
 def _filled(moments: Sequence[float], start: int, end: int, until_ms: float) -> Iterator[tuple[int, int]]:
-    """Yields the parts of a window that ends at `until_ms`: halves of halves, as long as they are filled."""
+    """Yields the parts of a window that ends at `until_ms`. Halves it, and its halves, while they hold many copies."""
     from_ms = moments[start]
     if end - start <= _FILLED or (moments[end - 1] - from_ms) * _NARROWEST <= from_ms:
         yield start, end

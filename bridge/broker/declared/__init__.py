@@ -1,1 +1,1 @@
-"""Declares the objects that must exist on the broker, and remembers which do."""
+"""Declares the objects that must exist on the broker, and remembers which objects exist."""

@@ -16,18 +16,18 @@ from topology.plan import Plan, Queue
 
 log = structlog.get_logger(__name__)
 
-_TIMEOUT_S = 30.0  # for each lane: a new one takes a second; many queues on a busy cluster far longer
-_BOUND_WITHIN_S = 1.0  # for each lane, for bindings that exist; an idle broker takes a tenth of it
+_TIMEOUT_S = 30.0  # for each lane: to declare a new lane takes a second; many queues on a busy cluster take far longer
+_BOUND_WITHIN_S = 1.0  # for each lane, for bindings that exist; an idle broker takes a tenth of this
 _BIND_AGAIN_AFTER_S = 30.0
 
 
 class DeclareRefused(BrokerUnavailable):
-    """RabbitMQ refuses to declare an object, such as beyond the most queues of a virtual host. It answers other
+    """RabbitMQ refuses to declare an object, for example because the virtual host has its most queues. It answers other
     calls."""
 
 
 class _OverLimit(DeclareRefused, Undeclarable):
-    """A limit of the virtual host bars the declare."""
+    """A limit of the virtual host prevents the declare."""
 
 
 class NotAllowed(DeclareRefused, Undeclarable):
@@ -35,7 +35,7 @@ class NotAllowed(DeclareRefused, Undeclarable):
 
 
 class Vanished(BrokerUnavailable):
-    """An exchange or queue was gone when it was bound, so somebody is deleting it."""
+    """An exchange or queue was gone when the bridge bound it, so somebody is deleting it."""
 
 
 class _Unanswered(BrokerUnavailable):
@@ -52,7 +52,7 @@ class Declarer:
         self._bind_again_s = 0.0
 
     async def exists(self, queue: str) -> bool:
-        """Returns whether RabbitMQ has the queue."""
+        """Whether RabbitMQ has the queue."""
         return await self._connection.queue_exists(queue, _TIMEOUT_S)
 
     async def depth(self, queue: str) -> int:
@@ -64,7 +64,7 @@ class Declarer:
         return await self._connection.depth(queue, _TIMEOUT_S)
 
     async def depths(self, queues: Iterable[Queue]) -> dict[str, int]:
-        """Returns how many messages are ready in each queue, without missing queues."""
+        """Returns how many messages are ready in each queue, by name. Leaves out missing queues."""
         connection = await self._connection.raw_connection()
         async with translated(self._within_s):
             existing = await look_at_all(connection, queues)
@@ -84,10 +84,10 @@ class Declarer:
     async def apply(self, wanted: Plan, *, existed: bool = False) -> None:
         """Declares the whole plan, and removes its former bindings.
 
-        `existed`: it was declared before, and is declared again in case somebody has deleted a part of it.
+        `existed`: the plan was declared before, and is declared again in case somebody has deleted a part of it.
 
         Raises:
-            BrokerUnfit: a queue of an earlier version bars the plan.
+            BrokerUnfit: a queue of an earlier version conflicts with the plan.
             NotAllowed, DeclareRefused
             Vanished: a second call may succeed.
         """
@@ -104,12 +104,13 @@ class Declarer:
             try:
                 await self._declare(bindings, _BOUND_WITHIN_S * self._lanes)
             except _Unanswered:
-                # While a node of a cluster is frozen, the others do not answer (before Khepri), though messages pass.
+                # While a node of a cluster is frozen, the other nodes do not answer declares (before Khepri), though
+                # messages pass.
                 self._bind_again_s = monotonic() + _BIND_AGAIN_AFTER_S
                 log.warning("topology.unanswered", detail="bindings that should exist were not declared again")
 
     async def remove(self, unwanted: Plan) -> None:
-        """Deletes the whole plan, queues with their messages.
+        """Deletes all objects of the plan, and the messages in its queues.
 
         Raises:
             NotAllowed: a queue of the plan exists.

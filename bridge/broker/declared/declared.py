@@ -1,7 +1,8 @@
-"""Declares the queues of topics when they are first needed, and remembers which it has declared.
+"""Declares the queues of topics when they are first needed, and remembers which queues it has declared.
 
-A topic's ready queue is declared when the topic is first used. Its dead queue is declared when its first letter comes,
-or may come when a lease ends: most topics have none, and an idle quorum queue costs RabbitMQ memory and CPU time.
+A topic's ready queue is declared when the topic is first used. Its dead queue is declared when its first dead letter
+comes, or when the end of a lease may make one. Most topics have no dead letters, and an idle quorum queue costs
+RabbitMQ memory and CPU time.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ _EXPECT_AGAIN_AFTER_S: Final = 30.0
 
 
 class Declared:
-    """Declares objects before they are published to: the wheel once a connection, and a topic once.
+    """Declares objects before the bridge publishes to them: the wheel once for each connection, and each topic once.
 
-    A broker that lost the wheel with its objects gets all of them again. While the wheel exists, the topics are taken
-    to exist too. A publish that finds no queue has its topic declared again (`CopyPublisher`).
+    If the broker has lost the wheel, all objects are declared again. While the wheel exists, the bridge assumes that
+    the queues of topics exist. After a publish that finds no queue, `CopyPublisher` has the topic's queues declared
+    again.
     """
 
     def __init__(
@@ -45,10 +47,11 @@ class Declared:
         publishers: Collection[BrokerConnection],
         listed: Existing,
     ) -> None:
-        """Declares over `connection`. One of `publishers` that was lost may have been closed over a deleted object.
+        """Declares over `connection`. `publishers`: further connections; RabbitMQ may have closed a lost one because
+        somebody deleted an object.
 
-        `listed`: returns those of the topics that are on the list. Only these get a dead queue: a letter may come while
-        its topic is removed.
+        `listed`: returns which of some topics are on the list of topics. Only these get a dead queue, because a dead
+        letter may come while its topic is removed.
         """
         self._names = names
         self._declarer = Declarer(connection, lanes=names.lanes)
@@ -56,8 +59,8 @@ class Declared:
         self._looking = asyncio.Lock()  # one channel at a time: anybody may ask about any number of topics
         self._young = YoungQueues()
         self._direct: set[str] = set()  # topics on direct release
-        self._expecting: dict[str, asyncio.Task[None]] = {}  # the declares of dead queues before their first letters
-        self._unexpected = Recent[str, float](MOST_TOPICS)  # until when no such declare is tried again
+        self._expecting: dict[str, asyncio.Task[None]] = {}  # declares of dead queues before the first dead letters
+        self._unexpected = Recent[str, float](MOST_TOPICS)  # after a failed declare: until when it is not repeated
         self._delivery_limit = delivery_limit
         self._ready, self._dead = (
             TopicQueues(
@@ -85,7 +88,7 @@ class Declared:
         return self._names.in_lane(lane).checkpoint
 
     def first_slot(self, message_id: str, stay_ms: int) -> str | None:
-        """Returns the queue in which a copy begins to wait, if it stays in the wheel for so long; None for 0."""
+        """Returns the slot in which a copy begins to wait. `stay_ms`: how long it stays in the wheel; None for 0."""
         slots = wheel_slots(stay_ms)
         return self._names.lane_for(message_id).slot(*slots[0]) if slots else None
 
@@ -98,12 +101,12 @@ class Declared:
         return self._names.dead_queue(topic)
 
     def may_be_target(self, exchange: str) -> bool:
-        """Returns whether due messages may go to the exchange."""
+        """Whether an exchange may be the target of messages: it is neither the default exchange nor the bridge's."""
         return exchange != "" and not self._names.owns_exchange(exchange)
 
     @property
     def unroutable_queue(self) -> str:
-        """The queue of the dead letters that their targets did not take, of all topics."""
+        """The queue of dead letters whose target did not take them; all topics share it."""
         return self._names.unroutable
 
     @property
@@ -123,7 +126,8 @@ class Declared:
     def expect_letter(self, topic: str) -> None:
         """Declares a topic's dead queue in the background, unless this connection has done so.
 
-        A message of the topic may soon be a dead letter. The queue is older by then, so its confirm counts sooner.
+        Call this when a message of the topic may soon be a dead letter. The queue is older by then, so its confirm
+        counts sooner.
         """
         if self.has_dead(topic) or topic in self._expecting or monotonic() < (self._unexpected.get(topic) or 0.0):
             return
@@ -132,7 +136,7 @@ class Declared:
     async def _expect_letter(self, topic: str) -> None:
         try:
             await self.ensure_dead(topic)
-        except Exception:  # if a server is away, the letter itself will tell why
+        except Exception:  # if a server is away, the publish of the dead letter reports it
             self._unexpected.note(topic, monotonic() + _EXPECT_AGAIN_AFTER_S)
             raise
         finally:
@@ -149,15 +153,15 @@ class Declared:
         await self._dead.declare(topic)
 
     def has_topic(self, topic: str) -> bool:
-        """Returns whether this connection has declared the topic's ready queue."""
+        """Whether this connection has declared the topic's ready queue."""
         return self.wheel.is_declared and topic in self._ready.declared
 
     def has_dead(self, topic: str) -> bool:
-        """Returns whether this connection has declared the topic's dead queue."""
+        """Whether this connection has declared the topic's dead queue."""
         return self.wheel.is_declared and topic in self._dead.declared
 
     async def without_dead(self, topics: Sequence[str]) -> list[str]:
-        """Returns the topics whose dead queue is missing, and declares none.
+        """Returns the topics whose dead queue is missing. Declares nothing.
 
         Raises:
             BrokerUnavailable
@@ -168,7 +172,7 @@ class Declared:
         return [topic for topic in topics if not set(queues[topic]).isdisjoint(missing.queues)]
 
     async def finds_topic(self, topic: str) -> bool:
-        """Returns whether the topic has a ready queue, and declares nothing.
+        """Whether the topic has a ready queue on the broker. Declares nothing.
 
         Raises:
             BrokerUnavailable
@@ -177,7 +181,7 @@ class Declared:
             return self.has_topic(topic) or await self._declarer.exists(self._names.ready_queue(topic))
 
     def forget_topics(self, topics: Iterable[str]) -> None:
-        """Forgets that topics were declared, because a queue was gone."""
+        """Forgets that the queues of topics were declared, because a queue was gone."""
         for queues in (self._ready, self._dead):
             queues.declared.difference_update(topics)
 
@@ -186,7 +190,7 @@ class Declared:
             queues.declared.clear()
 
     def unsettled(self, topic: str) -> bool:
-        """Returns whether a confirm by the topic's ready queue does not count yet."""
+        """Whether a confirm by the topic's ready queue does not count yet, because the queue is too new."""
         return self._young.unsettled(topic)
 
     def dead_settles_in_s(self, topic: str) -> float:
@@ -194,15 +198,15 @@ class Declared:
         return self._young.settles_in_s(_letters(topic))
 
     def note_existing(self, topics: Iterable[str]) -> None:
-        """Notes topics whose queues exist, before this process first uses them."""
+        """Notes that the queues of topics exist, before this process first uses them."""
         for topic in topics:
             self._young.exists(topic)
 
     async def settled(self, topics: Collection[str], *, old: Iterable[str], dead: Iterable[str] = ()) -> None:
-        """Waits until confirms survive a kill of the broker: by the queues of the wheel, by the ready queues of
-        `topics`, and by the dead queues of `dead`.
+        """Waits until confirmed messages survive a kill of the broker: in the wheel, in the ready queues of `topics`,
+        and in the dead queues of `dead`.
 
-        `old`: topics that, as a message shows, have existed for seconds.
+        `old`: topics whose queues are known to have existed for seconds.
         """
         for topic in old:
             self._young.old(topic)
@@ -218,7 +222,7 @@ class Declared:
         return await self._declarer.depth(queue)
 
     async def checkpoint_depth(self) -> int:
-        """Returns how many messages wait before the checkpoint, in all lanes, without those that bridges hold.
+        """Returns how many messages are ready in the checkpoint queues of all lanes, without those that bridges hold.
 
         Raises:
             BrokerUnavailable
@@ -228,7 +232,7 @@ class Declared:
         return sum([await self.depth(lane.checkpoint) for lane in self.wheel.lanes.existing.each_lane])
 
     async def slot_depths(self) -> dict[str, tuple[int, int]]:
-        """As `Broker.slot_depths`, for the lanes that are known."""
+        """As `Broker.slot_depths`, for the lanes that were found last."""
         lanes = self.wheel.lanes.existing.each_lane
         async with self._looking:
             depths = await self._declarer.depths(plan.slots(self.wheel.lanes.existing).queues)
@@ -239,15 +243,15 @@ class Declared:
         }
 
     def wanted(self, topics: Iterable[str]) -> plan.Plan:
-        """Returns the plan of everything that has to exist with these topics."""
+        """Returns the plan of all objects that have to exist on the broker if these topics exist."""
         return plan.merged((plan.core(self._names), plan.slots(self._names), *map(self._plan, topics)))
 
     async def mend(self, wanted: plan.Plan, listed: Callable[[], Awaitable[Collection[str]]]) -> Mended:
-        """Declares the missing objects of the plan, and binds all objects again. Objects that RabbitMQ refuses concern
-        no others.
+        """Declares the missing objects of the plan, and binds all objects again. If RabbitMQ refuses an object, the
+        other objects are still declared.
 
-        `listed`: reads the list of topics, after the search for missing queues. Queues of other topics stay missing: a
-        removal takes its topic off the list before it deletes the queues.
+        `listed`: reads the list of topics; it is called after the search for missing queues. Queues of topics that are
+        not on the list stay missing: a removal takes its topic off the list before it deletes the queues.
 
         Raises:
             Unavailable
@@ -271,11 +275,12 @@ class Declared:
         return mended
 
     def know_direct(self, topic: str, direct: bool) -> None:
-        """Notes whether a topic is direct, for when its queues are declared again."""
+        """Notes whether a topic has direct release, for the next declare of its queues."""
         (self._direct.add if direct else self._direct.discard)(topic)
 
     async def set_direct(self, topic: str, direct: bool) -> None:
-        """Binds the topic's due messages past the checkpoint, or to it.
+        """Changes the topic's bindings: `direct` routes due messages past the checkpoint to the ready queue, and False
+        routes them to the checkpoint.
 
         Raises:
             BrokerUnavailable
@@ -284,7 +289,7 @@ class Declared:
         self.know_direct(topic, direct)
         await self.ensure_topic(topic)
         if was_direct and not direct:
-            # A binding in a lane of another bridge would go on leading past the checkpoint.
+            # A binding in a lane that only another bridge has would still lead past the checkpoint.
             await self.wheel.lanes.refresh(now=True)
         names = self._names if direct else self.wheel.lanes.existing
         checked, past = plan.topic(names, topic), plan.topic(names, topic, direct=True)
@@ -292,13 +297,14 @@ class Declared:
         await (self._declarer.apply(binding) if direct else self._declarer.remove(binding))
 
     async def remove_topic(self, topic: str) -> None:
-        """Deletes a topic's queues, with their messages. The topic is off the list by then.
+        """Deletes a topic's queues and their messages. Callers take the topic off the list before.
 
         Raises:
             BrokerUnavailable
         """
         await self.wheel.ensure()
-        # A dead queue whose topic was still on the list is declared by then, and none is declared meanwhile.
+        # Dead queues that were begun while the topic was on the list are declared once the lock is free. No dead queue
+        # is declared while it is held.
         async with self._one_at_a_time:
             for queues in (self._ready, self._dead):
                 queues.forget(topic)
@@ -313,5 +319,5 @@ class Declared:
 
 
 def _letters(topic: str) -> str:
-    """The name of a dead queue's age. No topic has a space in its name."""
+    """Returns the group of a topic's dead queue in `YoungQueues`. No topic has a space in its name."""
     return f"{topic} dead"

@@ -13,8 +13,8 @@ from topology.report import warning
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An `error` breaks a promise now. A `warning` may break one, or makes messages late. `remedy`: what an operator
-    can do about it, if `says` does not say it."""
+    """A fault for an operator. An `error` breaks a promise now. A `warning` may break a promise, or makes messages
+    late. `remedy`: what an operator can do about it, if `says` does not say it."""
 
     severity: Literal["error", "warning"]
     says: str
@@ -22,7 +22,8 @@ class Finding:
 
 
 def in_words(findings: Iterable[TopologyFinding]) -> list[Finding]:
-    """Returns the findings in words, errors first. The effects of one policy on many queues are one finding."""
+    """Converts the topology's findings to words, errors first. The effects of one policy on many queues become one
+    finding."""
     groups: dict[tuple[str, ...], list[TopologyFinding]] = {}
     for finding in findings:
         groups.setdefault((finding.severity, _subject(finding), finding.found, finding.effect), []).append(finding)
@@ -30,9 +31,9 @@ def in_words(findings: Iterable[TopologyFinding]) -> list[Finding]:
 
 
 def not_empty(refused_queue: str, reason: str) -> TopologyFinding:
-    """Returns the finding that clients have sent messages which the checkpoint had to refuse.
+    """Returns the finding that clients have sent messages which the checkpoint had to put aside.
 
-    `reason`: of one of them.
+    `reason`: why the checkpoint put the oldest of them aside.
     """
     return warning(
         refused_queue,
@@ -44,8 +45,8 @@ def not_empty(refused_queue: str, reason: str) -> TopologyFinding:
 
 
 def unreadable(queue: str, reason: str) -> Finding:
-    """Returns the finding that RabbitMQ closes connections, perhaps over a message of the queue that could not be put
-    aside."""
+    """Returns the finding that RabbitMQ closes connections. The cause may be a message of the queue that the bridge
+    could not put aside. `reason`: why it could not."""
     return Finding(
         "warning",
         f"RabbitMQ closes connections over an error of its own, and the bridge found no message in the queue {queue} "
@@ -55,7 +56,8 @@ def unreadable(queue: str, reason: str) -> Finding:
 
 
 def letters_without_queue(topic: str, queue: str) -> Finding:
-    """Returns the finding that Redis lists dead letters of the topic, and somebody has deleted their queue."""
+    """Returns the finding that Redis lists dead letters of the topic, but somebody has deleted its dead-letter
+    queue."""
     return Finding(
         "warning",
         f"the queue {queue} of the topic {topic} is missing, and Redis lists dead letters of it: AMQP consumers of the "
@@ -66,7 +68,8 @@ def letters_without_queue(topic: str, queue: str) -> Finding:
 
 
 def undeclared(mended: Mended, topic_of: Callable[[str], str | None]) -> list[TopologyFinding]:
-    """Returns a finding for each missing object that RabbitMQ refuses to declare. `topic_of`: the topic of a queue."""
+    """Returns a finding for each missing object that RabbitMQ refuses to declare. `topic_of`: returns the topic of a
+    queue's name; None: it belongs to none."""
     findings = []
     for name, reason in mended.refused.items():
         topic = topic_of(name)

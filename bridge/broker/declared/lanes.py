@@ -1,4 +1,4 @@
-"""Finds the lanes that exist on the broker: those of this process, and those of bridges with more lanes."""
+"""Finds the lanes that exist on the broker: the lanes of this process, and further lanes of bridges that have more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AGAIN_AFTER_S = 600.0  # each refresh that finds no more lanes is an error in t
 
 
 class Lanes:
-    """The lanes that exist. `changed` is set when there are more or fewer than before."""
+    """The lanes that exist on the broker. `changed` is set when a refresh finds more or fewer lanes than before."""
 
     def __init__(self, connection: BrokerConnection, names: Names) -> None:
         self._connection = connection
@@ -30,7 +30,7 @@ class Lanes:
 
     @property
     def existing(self) -> Names:
-        """The names with all lanes that exist."""
+        """The names of the broker's objects in all lanes that exist."""
         return self._existing
 
     @property
@@ -39,7 +39,7 @@ class Lanes:
         return self._existing.lanes
 
     async def refresh(self, *, now: bool = False) -> None:
-        """Asks the broker which lanes exist; every ten minutes only, unless `now` is set.
+        """Asks the broker which lanes exist, at most every ten minutes. `now`: asks in any case.
 
         Raises:
             BrokerUnavailable

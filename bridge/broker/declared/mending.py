@@ -1,4 +1,4 @@
-"""Declares missing objects one by one, where RabbitMQ refuses some of them."""
+"""Declares missing objects one by one, after RabbitMQ has refused some of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from bridge.broker.declared.declare import Declarer, DeclareRefused, NotAllowed
 from topology.plan import Plan
 
 _MOST_REFUSALS: Final = 20
-"""Beyond so many the rest is not tried: RabbitMQ logs each refusal, and most often refuses all for one reason."""
+"""After this many refusals the rest is not tried. RabbitMQ logs each refusal, and most often has one reason for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """What was missing. `declared`: the names of the objects that exist now. `refused`: by the name of an object that
-    RabbitMQ refuses to declare, its reason. `untried`: the names of those left after twenty refusals."""
+    """The objects that were missing. `declared`: the names of those that exist now. `refused`: the reasons by name, for
+    objects that RabbitMQ refuses to declare. `untried`: the names of objects that were not tried after twenty
+    refusals."""
 
     declared: Sequence[str]
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -30,7 +31,7 @@ class Mended:
 
 
 async def mend_each(declarer: Declarer, unmet: Plan) -> Mended:
-    """Declares each exchange and queue of the plan alone, then binds those that exist.
+    """Declares each exchange and queue of the plan by a call of its own, then binds those that exist.
 
     Raises:
         BrokerUnavailable

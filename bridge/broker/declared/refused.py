@@ -12,8 +12,8 @@ _MOST_CHARACTERS: Final = 300
 
 
 async def oldest_reason(connection: BrokerConnection, queue: str) -> str | None:
-    """Returns why the checkpoint put the queue's oldest message aside, and leaves the message there. None: the queue is
-    empty or missing.
+    """Returns why the checkpoint put the queue's oldest message aside. The message stays in the queue. None: the queue
+    is empty or missing.
 
     Raises:
         BrokerUnavailable

@@ -1,4 +1,4 @@
-"""Declares a queue of each topic, for several topics together, and remembers which topics it has declared."""
+"""Declares one queue for each topic, for several topics in one call, and remembers which topics have their queue."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from bridge.model.group_commit import GroupCommit
 from topology import plan
 
 MOST_TOPICS = 20_000
-"""The declared topics that a process remembers. Beyond that it forgets all, and declares each again when needed."""
+"""The most declared topics that a process remembers. Beyond that it forgets all, and declares each again when
+needed."""
 
 _TOGETHER: Final = 32
 
 Existing = Callable[[Collection[str]], Awaitable[Collection[str]]]
-"""Returns those of the topics whose queues may be declared. Raises Unavailable."""
+"""A function that returns which of the given topics may have queues. Raises Unavailable."""
 
 
 async def everything(topics: Collection[str]) -> Collection[str]:
-    """Lets any topic have its queues: calls of clients may make topics."""
+    """Returns all topics, for calls of clients: they may make new topics."""
     return topics
 
 
 class TopicQueues:
-    """The ready queues of all topics, or their dead queues. `declared`: topics whose queue exists."""
+    """The ready queues of all topics, or the dead queues of all topics. `declared`: the topics whose queue was
+    declared."""
 
     def __init__(
         self,
@@ -54,7 +56,7 @@ class TopicQueues:
         self._declaring = GroupCommit(self._declare, most=_TOGETHER, at_once=1)
 
     async def declare(self, topic: str) -> None:
-        """Declares a topic's queue, unless it is declared, together with those that others declare meanwhile.
+        """Declares a topic's queue, unless it is declared. Calls that come meanwhile declare their queues together.
 
         Raises:
             NotPublished: the queue is missing, and the topic was removed.
@@ -69,7 +71,7 @@ class TopicQueues:
         self._young.forget(self._group(topic))
 
     async def _declare(self, topics: list[str]) -> list[BrokerUnavailable | None]:
-        """Returns an error or None for each topic."""
+        """Declares the queues of these topics. Returns an error or None for each topic."""
         async with self._turn:
             wanted = [topic for topic in dict.fromkeys(topics) if topic not in self.declared]
             errors = dict.fromkeys(wanted, await self._error_of(wanted)) if wanted else {}

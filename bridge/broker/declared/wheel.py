@@ -1,4 +1,4 @@
-"""Declares the wheel once a connection: everything but the queues of topics."""
+"""Declares the wheel once for each connection. Here the wheel is every object but the queues of topics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 class Wheel:
-    """`lanes`: those that exist, with those of other bridges."""
+    """The wheel on the broker. `lanes`: all lanes that exist, also those that only other bridges have."""
 
     def __init__(
         self,
@@ -34,8 +34,9 @@ class Wheel:
         turn: asyncio.Lock,
         lost: Callable[[], None],
     ) -> None:
-        """Declares over `connection`. One of `publishers` that was lost may have been closed over a deleted object.
-        `turn`: held during each declare. `lost`: called when an object was gone, so the queues of topics may be too."""
+        """Declares over `connection`. `publishers`: further connections; RabbitMQ may have closed a lost one because
+        somebody deleted an object. `turn`: held during each declare. `lost`: called when an object was gone, because
+        the queues of topics may be gone too."""
         self.lanes = Lanes(connection, names)
         self._connection = connection
         self._publishers = publishers
@@ -48,7 +49,7 @@ class Wheel:
 
     @property
     def is_declared(self) -> bool:
-        """Whether it was declared since a connection was last lost."""
+        """Whether the wheel was declared since a connection was last lost."""
         return self._generation == self._generations
 
     async def ensure(self) -> None:
@@ -76,9 +77,9 @@ class Wheel:
         self._young.declared(WHEEL)
 
     async def renew_slots(self, lane: int, left_ms: int) -> None:
-        """Declares the slots for a delay of `left_ms` again, because a copy came out of the wheel with that delay left.
+        """Declares the slots for a delay of `left_ms` again.
 
-        One of its slots was gone.
+        Call this when a copy came out of the wheel too early, with that delay left: one of its slots was gone.
 
         Raises:
             BrokerUnavailable
@@ -94,8 +95,8 @@ class Wheel:
         return self._connection.generation + sum(publisher.generation for publisher in self._publishers)
 
     async def _declare(self, *, binds: bool) -> None:
-        """Declares the wheel. Without `binds` it leaves the bindings of an existing wheel to the watch and to publishes
-        that miss one: they are half of the declares."""
+        """Declares the wheel. Without `binds`, it does not declare the bindings of an existing wheel: they are half of
+        the work, and the watch and failed publishes find missing ones."""
         generation = self._generations
         whole = plan.core(self._names) + plan.slots(self._names)
         # Queues are declared in the plan's order: if the last one exists, all do.
@@ -110,7 +111,7 @@ class Wheel:
         except DeclareRefused as refusal:
             if not exists:
                 raise
-            # Another user has declared it, as an operator may want. The watch reports what is missing all the same.
+            # Another user has declared the wheel, as an operator may want. The watch still reports missing objects.
             log.info("topology.not_allowed", detail="declared by another user", reason=str(refusal))
         if self._young.begun(WHEEL):
             self._young.declared(WHEEL)

@@ -1,4 +1,4 @@
-"""Tells when a confirm by a new queue counts, on a broker that may be killed.
+"""Decides when a confirm by a new queue counts, on a broker that may be killed.
 
 A quorum queue that was just created does not survive a kill of the broker: RabbitMQ writes its registration about once
 a second. Measured on 3.10, 4.0 and 4.3, it was lost when the broker was killed up to 0.6 s after the declare.
@@ -15,7 +15,7 @@ from time import monotonic
 _SETTLES_AFTER_S = 1.5
 
 WHEEL = ""
-"""The name of the wheel's group of queues. The other groups are topics."""
+"""The name of the wheel's group of queues. Each other group is a topic's ready queue or its dead queue."""
 
 
 class YoungQueues:
@@ -27,15 +27,15 @@ class YoungQueues:
         self._found_s: dict[str, float] = {}  # when the groups that this process found settle
 
     def begun(self, group: str) -> bool:
-        """Returns whether a declare has begun and not succeeded. Then RabbitMQ may have done any part of it."""
+        """Whether a declare of the group has begun and not succeeded. Then RabbitMQ may have done any part of it."""
         return group in self._begun
 
     def declaring(self, group: str) -> None:
-        """Notes that a declare begins."""
+        """Notes that a declare of the group begins."""
         self._begun.add(group)
 
     def declared(self, group: str) -> None:
-        """Notes that a declare has succeeded."""
+        """Notes that a declare of the group has succeeded."""
         self._begun.discard(group)
         self._declared_s[group] = monotonic() + _SETTLES_AFTER_S
 
@@ -54,24 +54,24 @@ class YoungQueues:
             times_s.pop(group, None)
 
     def forget_settled(self, kept: str) -> None:
-        """Forgets all groups whose confirms count, except `kept`. Whoever uses one notes it first."""
+        """Forgets all groups whose confirms count, except `kept`. Callers must note a group again before they use
+        it."""
         now_s = monotonic()
         for times_s in (self._declared_s, self._found_s):
             for group in [group for group, settles_s in times_s.items() if settles_s <= now_s and group != kept]:
                 del times_s[group]
 
     def unsettled(self, group: str) -> bool:
-        """Returns whether a confirm by the group's queues does not count yet."""
+        """Whether a confirm by the group's queues does not count yet. True for an unknown group."""
         return group in self._begun or self._settles_s(group, inf) > monotonic()
 
     async def settled(self, groups: Iterable[str]) -> None:
-        """Waits until a message that the queues of these groups confirm survives a kill of the broker."""
+        """Waits until confirms by the queues of these groups count: the messages then survive a kill of the broker."""
         if (left_s := max(map(self.settles_in_s, groups))) > 0:
             await asyncio.sleep(left_s)
 
     def settles_in_s(self, group: str) -> float:
-        """Returns the seconds until a confirm by the group's queues counts. 0: it counts, or nobody has noted the
-        group."""
+        """Returns the seconds until a confirm by the group's queues counts. 0: it counts, or the group is unknown."""
         return max(0.0, self._settles_s(group, 0.0) - monotonic())
 
     def _settles_s(self, group: str, unknown_s: float) -> float:

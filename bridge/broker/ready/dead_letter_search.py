@@ -1,4 +1,4 @@
-"""Searches a dead-letter queue for messages, and requeues all others."""
+"""Searches a dead-letter queue for certain messages, and requeues all others."""
 
 from __future__ import annotations
 
@@ -15,29 +15,31 @@ from bridge.model.errors import BrokerUnavailable, QueueMissing
 
 _STEP_S = 5.0
 _UNCOUNTED_S = 0.2
-"""How long it waits for messages that RabbitMQ does not count yet: the search before has just given them back."""
+"""How long a search waits for messages that RabbitMQ does not count yet, because a former search has just requeued
+them."""
 
 _WINDOW = 1_000
-"""Messages for each consumer. A quorum queue gives a consumer 2,000 at most, and what has arrived takes memory."""
+"""The messages for each consumer. A quorum queue gives a consumer at most 2,000, and messages that arrived take
+memory."""
 
 
 class DeadLetterSearch:
-    """Dead-letter queues have no delivery limit, so messages can be read and requeued without a loss."""
+    """Searches dead-letter queues. They have no delivery limit, so messages can be read and requeued without a loss."""
 
     def __init__(self, connection: BrokerConnection, guard: TakingGuard) -> None:
         self._connection = connection
         self._guard = guard
-        # A search would wait in vain for the letters that another one has read. Locks live as long as their searches.
+        # A search would wait in vain for dead letters that another search holds. A lock lives as long as its searches.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
     async def find_many(
         self, queue: str, is_wanted: Callable[[Taken], bool], *, most: int
     ) -> AsyncIterator[list[Taken]]:
-        """Yields the first `most` messages for which `is_wanted` holds, or those that there are. The caller
+        """Yields the first `most` messages for which `is_wanted` holds, or fewer if the queue has fewer. The caller
         acknowledges them within the context.
 
-        All others are requeued at their places when the context ends. Searches of one queue take turns.
+        RabbitMQ requeues all other messages at their places when the context ends. Searches of one queue take turns.
 
         Raises:
             BrokerUnavailable

@@ -1,6 +1,7 @@
-"""Feeds the pulls of one queue through one shared consumer: RabbitMQ wakes it, whoever made a message ready.
+"""Feeds the pulls of one queue through one shared consumer. RabbitMQ sends it a message as soon as one is ready.
 
-Its messages are in hand until a pull takes them. The window bounds how many are in hand or not acknowledged yet.
+The messages that the consumer got are in hand until a pull takes them. The window is the most messages that are in hand
+or not acknowledged yet.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ class Feeds:
         self.channels = FeedChannels(connection)
 
     async def open(self, queue: str, window: int, changed: Callable[[], None]) -> Feed:
-        """Opens a feed. When this returns, up to `window` messages that are ready are in hand.
+        """Opens a feed of a queue. When this returns, the messages that were ready are in hand, up to `window`.
 
-        `changed` is called when a message comes, or when no more can come.
+        `changed`: called when a message comes, or when no more messages can come.
 
         Raises:
             BrokerUnavailable
@@ -47,7 +48,7 @@ class Feeds:
 
 
 class Feed:
-    """One queue's consumer. `hand`: the messages that nobody has taken yet, the oldest first."""
+    """One queue's consumer. `hand`: the messages that no pull has taken yet, the oldest first."""
 
     def __init__(self, feeds: Feeds, shared: FeedChannel, queue: str, changed: Callable[[], None]) -> None:
         self.hand: deque[Taken] = deque()
@@ -64,7 +65,7 @@ class Feed:
 
     @property
     def error(self) -> BrokerUnavailable | None:
-        """Why no more messages can come: somebody deleted the queue, or the channel closed."""
+        """Why no more messages can come: somebody deleted the queue, or the channel closed. None: messages can come."""
         if self._missing:
             return QueueMissing(f"somebody deleted the queue {self._queue} while pulls waited for its messages")
         if self._shared.channel.is_closed:
@@ -72,7 +73,7 @@ class Feed:
         return None
 
     async def resize(self, window: int) -> None:
-        """Replaces the consumer by one with this window. Messages that are ready have arrived when this returns.
+        """Replaces the consumer by one with this window. When this returns, the messages that were ready have arrived.
 
         Raises:
             BrokerUnavailable
@@ -92,7 +93,7 @@ class Feed:
             await channel.depth(self._queue)
 
     async def gather(self) -> int:
-        """Waits for messages on their way. Returns how many stay ready in the queue, beyond the window.
+        """Waits until messages on their way have arrived. Returns how many more messages are ready in the queue.
 
         Raises:
             BrokerUnavailable
@@ -117,7 +118,7 @@ class Feed:
         return [self.hand.popleft() for _ in range(min(count, len(self.hand)))]
 
     def leave(self) -> None:
-        """Gives up the channel. The messages that were taken can still be acknowledged."""
+        """Ends the feed's use of its channel. Messages that pulls have taken can still be acknowledged."""
         self._watching.close()
         self._feeds.channels.leave(self._shared)
 
@@ -127,7 +128,7 @@ class Feed:
                 for tag in self._tags:
                     await self._shared.channel.cancel(tag)
         except BrokerUnavailable:
-            # Others need not wait for the same silence.
+            # Other feeds of this channel need not wait for an answer that does not come.
             self._shared.broken = True
 
     def _received(self, delivery: Delivery) -> None:

@@ -9,16 +9,17 @@ from bridge.broker.client.connection import BrokerConnection
 from bridge.broker.client.delivery import Delivery
 from bridge.broker.ready.taken import Taken
 
-_MOST = 32  # RabbitMQ ends a connection with 2,047
+_MOST = 32  # channels; RabbitMQ ends a connection that opens more than 2,047
 _DOUBTED_FOR_S = 1.0
 
 
 class FeedChannel:
     """A channel that several feeds share. Each feed has its own consumer.
 
-    `turn`: held for each question, since RabbitMQ answers those of a channel one after the other. `prefetch`: of the
-    next consumer. `doubted`: a message may have been lost on it. `old`: it takes no more feeds. `broken`: RabbitMQ did
-    not answer on it.
+    `turn`: held during each call to RabbitMQ, which answers the calls on a channel one after the other. `feeds`: how
+    many feeds use the channel. `prefetch`: the prefetch of its next consumer. `doubted`: a message may have been lost
+    on the channel. `old`: it takes no more feeds. `broken`: RabbitMQ did not answer on it. `retired`: it closes once
+    its deliveries are settled.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -58,10 +59,10 @@ class FeedChannels:
             return in_use[-1]
 
     def leave(self, shared: FeedChannel) -> None:
-        """Ends one feed. One of its messages may have been lost on its way.
+        """Ends one feed's use of the channel. One of the feed's messages may have been lost on its way.
 
-        The channel takes new feeds for a second; otherwise many short feeds would open a channel each. The last of its
-        feeds retires it.
+        So the channel is retired when its last feed has ended. It takes new feeds for another second, as otherwise many
+        short feeds would each open a channel.
         """
         shared.feeds -= 1
         if not shared.doubted:

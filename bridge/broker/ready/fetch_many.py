@@ -1,8 +1,8 @@
 """Fetches many messages of one queue at once, in order, and no more than are wanted.
 
-A consumer with exactly that prefetch gets them in one go. Each `basic.get` would be a round trip through the queue's
-log. The consumer is cancelled before any message is acknowledged; otherwise RabbitMQ would deliver more. A message that
-is delivered and requeued has used up a delivery.
+It uses a consumer whose prefetch is the wanted number, so RabbitMQ sends all messages in one go. Each `basic.get` would
+be a round trip through the queue's log. The consumer is cancelled before any message is acknowledged, as RabbitMQ would
+deliver more otherwise. No message is requeued, because that counts towards its delivery limit.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from bridge.broker.client.connection import BrokerConnection, translated
 from bridge.broker.client.delivery import Delivery
 
 _AT_ONCE = 32  # channels
-_STILL_S = 0.02  # without a delivery for so long, others may have taken the rest
+_STILL_S = 0.02  # if no delivery comes for this long, other consumers may have taken the rest
 
 
 @dataclass(slots=True)
 class _FetchChannel:
-    """A channel with one consumer at a time. `prefetch` holds for its next one."""
+    """A channel with one consumer at a time. `prefetch`: the prefetch of its next consumer."""
 
     channel: Channel
     prefetch: int = 0
@@ -38,7 +38,7 @@ class _Fetch:
     acknowledger: Acknowledger
     tag: str = ""
     arrived: list[Delivery] = field(default_factory=list)
-    ended: asyncio.Event = field(default_factory=asyncio.Event)  # all have arrived, or the queue is gone
+    ended: asyncio.Event = field(default_factory=asyncio.Event)  # all wanted messages have come, or the queue is gone
 
     def received(self, delivery: Delivery) -> None:
         delivery.acknowledger = self.acknowledger
@@ -53,7 +53,7 @@ class _Fetch:
 
 
 class Fetcher:
-    """Fetches on channels of one connection, one for each fetch in flight. Channels are used again."""
+    """Fetches on channels of one connection. Each fetch in flight has a channel; later fetches use it again."""
 
     def __init__(self, connection: BrokerConnection, *, timeout_ms: int) -> None:
         self._connection = connection
@@ -62,7 +62,7 @@ class Fetcher:
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     async def fetch(self, queue: str, wanted: int) -> list[Delivery]:
-        """Returns up to `wanted` messages of the queue, oldest first. All others stay in the queue.
+        """Returns up to `wanted` messages of the queue, the oldest first. All other messages stay in the queue.
 
         Raises:
             BrokerUnavailable

@@ -22,19 +22,20 @@ class Taken:
 
     @property
     def live_for_ms(self) -> int:
-        """Its time to live, 0 for none."""
+        """The message's time to live in ms, 0 for none."""
         expiration = self.properties.expiration
         return int(expiration) if expiration and expiration.isdecimal() else 0
 
     async def ack(self) -> None:
-        """Acknowledges it. On a lost channel there is nothing to do: RabbitMQ redelivers a ghost."""
+        """Acknowledges the message. On a lost channel this does nothing: RabbitMQ redelivers the message, as a
+        ghost."""
         await acknowledge([self.message])
 
     async def requeue(self) -> None:
-        """Requeues it at its place, which counts as one of the queue's deliveries."""
+        """Requeues the message at its former place. The queue counts this towards its delivery limit."""
         await requeue(self.message)
 
 
 async def ack_all(taken: Iterable[Taken]) -> None:
-    """Acknowledges them, with one frame for all of a channel that came one after the other."""
+    """Acknowledges messages. One frame acknowledges all consecutive deliveries of a channel."""
     await acknowledge(one.message for one in taken)

@@ -1,7 +1,7 @@
 """Takes messages out of queues without wasting delivery counts.
 
-Messages that are ready are fetched with `basic.get`. If many messages are wanted, a consumer with exactly that prefetch
-fetches them. `long_poll.py` waits for a message that is not ready yet.
+It fetches ready messages with `basic.get`. If many are wanted, a consumer with exactly that prefetch fetches them
+(`fetch_many.py`). A pull that waits for a message gets it from a feed (`feed.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bridge.model import background
 from bridge.model.errors import BrokerUnavailable
 
 _CHANNELS = 8  # one channel gets 900 messages a second, eight of them 3,900
-_MOST_BYTES = 16 * 1024 * 1024  # of bodies that are taken together, if all are as large as the first one
+_MOST_BYTES = 16 * 1024 * 1024  # of all bodies that one call takes, if all are as large as the first
 _FEW = 8  # one `basic.get` on each channel; a consumer for more takes two or three round trips
 
 
@@ -34,10 +34,10 @@ class Taker:
         self._fetcher = Fetcher(connection, timeout_ms=timeout_ms)
 
     async def take(self, queue: str, limit: int) -> list[Taken]:
-        """Takes up to `limit` messages that are ready now, oldest first.
+        """Takes up to `limit` messages that are ready now, the oldest first.
 
         Raises:
-            BrokerUnavailable: none was taken.
+            BrokerUnavailable: no message was taken.
         """
         first, behind = await self._get(queue)
         if first is None:
@@ -66,7 +66,7 @@ class Taker:
                     return
                 taken.append(message)
 
-        # If a get fails on one channel, the messages of the others are still returned.
+        # If a get fails on one channel, the messages from the other channels are still returned.
         gets = (get_more() for _ in range(min(wanted, _CHANNELS)))
         for error in await asyncio.gather(*gets, return_exceptions=True):
             if isinstance(error, Exception):
@@ -74,7 +74,7 @@ class Taker:
         return taken
 
     async def _get(self, queue: str) -> tuple[Taken | None, int]:
-        """Takes the oldest message; also returns how many are ready behind it."""
+        """Takes the oldest message; None if the queue is empty. Also returns how many messages are ready behind it."""
         for _ in range(_CHANNELS - 1):
             with suppress(Unread):
                 return await self._get_once(queue)

@@ -1,8 +1,8 @@
 """Posts requests to receivers, over connections to checked addresses only.
 
-For each new connection the client looks the host up, checks all its addresses, and connects to one of those. So no
-name server can swap the address between the check and the connection. TLS verifies the certificate for the host's name.
-The client uses no proxy, keeps no cookies and follows no redirects.
+For each new connection the client looks the host up, checks all its addresses, and connects to one of the addresses. So
+no name server can swap the address between the check and the connection. TLS checks the certificate for the host's
+name. The client uses no proxy, keeps no cookies and follows no redirects.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class Client:
     async def post(
         self, url: Url, headers: Sequence[tuple[str, str]], body: bytes, *, timeout_ms: int
     ) -> Response | Failure:
-        """Returns the response, or the reason why there is none. The body of a response does not matter. The beginning
-        of it is read, so that the connection can be used again."""
+        """Returns the response, or the reason why there is none. The body of the response does not matter. The client
+        reads its first 64 KiB, so that the connection can be used again."""
         try:
             async with asyncio.timeout(timeout_ms / 1_000) as limit:
                 return await self._post(url, headers, body, limit)
@@ -108,7 +108,7 @@ class Client:
 
 
 async def _skim(response: httpcore2.Response) -> None:
-    """Reads the body, but of a long one only the beginning."""
+    """Reads the body, but not much more than its first 64 KiB."""
     size = 0
     async for chunk in response.aiter_stream():
         size += len(chunk)

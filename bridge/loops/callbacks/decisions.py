@@ -1,7 +1,7 @@
 """Decides what a receiver's answer means for the message and for the receiver. Pure.
 
-2xx acknowledges the message. 410 ends the subscription. 429, or 503 with Retry-After, says that the receiver is busy:
-the bridge makes no call for that time, and counts no attempt. Every other answer is a failed attempt.
+2xx acknowledges the message. 410 ends the subscription. 429, or 503 with Retry-After, means that the receiver is busy:
+the bridge makes no call for the time in Retry-After, and counts no attempt. Every other answer is a failed attempt.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The receiver is busy: no calls for `for_ms`, and no attempt is counted."""
+    """The receiver is busy: the bridge makes no calls for `for_ms`, and counts no attempt."""
 
     for_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The receiver ends the subscription; no attempt is counted."""
+    """The receiver ends the subscription. The bridge counts no attempt."""
 
 
 Outcome = Acked | Retry | Held | Ended
@@ -89,7 +89,8 @@ def decide(result: Response | Failure, *, attempt: int, backoff: Backoff, now_ms
 
 
 def retry_after_ms(value: str | None, now_ms: float) -> int | None:
-    """Returns ms from now. The value is seconds or a date (RFC 9110, section 10.2.3); anything else is None."""
+    """Returns the time in a Retry-After header, in ms from now. `value`: seconds or a date (RFC 9110, section 10.2.3);
+    None or any other text gives None. `now_ms`: Unix ms."""
     if value is None:
         return None
     value = value.strip()

@@ -44,7 +44,7 @@ _RETRY_S = 0.5
 class Delivery:
     """Delivers the messages of one subscription.
 
-    `held_until_s`: until then, by `monotonic`, the subscription's receiver has asked for no calls.
+    `held_until_s`: the subscription's receiver has asked for no calls until this moment of `monotonic()`.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Delivery:
         await self._settle(leased, outcome)
 
     async def requeue(self, leased: Leased, delay_ms: int) -> None:
-        """Requeues a message without counting an attempt."""
+        """Makes a message due again after `delay_ms`, without counting an attempt."""
         await self._until_settled(
             lambda: self._settling.nack_leased(leased, delay_ms=delay_ms, reason=None, counted=False), leased
         )
@@ -174,13 +174,14 @@ class Delivery:
                 return
 
     def _receiver(self, destination: Destination) -> str:
-        """Returns the key under which a hold is stored: the subscription, or the origin that the message names."""
+        """Returns the name under which a hold is stored: the subscription's id, or a digest of the origin that the
+        message names."""
         if self._subscription.url is not None:
             return self._subscription.id
         return sha256(destination.url.origin.encode()).hexdigest()[:16]
 
     async def _hold(self, receiver: str, for_ms: int) -> None:
-        """Stores for all processes that the receiver asked for no calls."""
+        """Stores a hold, which all processes keep: the receiver has asked for no calls for `for_ms`."""
         if receiver == self._subscription.id:
             self.held_until_s = monotonic() + for_ms / 1_000
         HELD.add(self._topic)
@@ -189,7 +190,7 @@ class Delivery:
             await self._subscriptions.hold(self._topic, receiver, for_ms)
 
     async def _held_ms(self, receiver: str) -> int:
-        """Returns how long the receiver must not be called; 0 if it may be called now, or if Redis is away."""
+        """Returns for how many ms the receiver must not be called; 0 if it may be called now, or if Redis is away."""
         try:
             held_ms = await self._subscriptions.held_ms(self._topic, receiver)
         except Unavailable:

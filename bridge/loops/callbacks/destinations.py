@@ -1,7 +1,7 @@
 """Finds the receiver of a message.
 
-A subscription names one URL for its topic, or leaves it to each message to name its own. A message may name one of the
-services in the settings.
+A subscription names one URL for its topic, or lets each message name its receiver. A message may name a URL, or one of
+the services in the settings.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decides whether callbacks may go to a URL when a subscription names it.
 
-Each connection checks its address again, as the host may have other addresses by then.
+Each connection checks its addresses again, as the host may have other addresses by then.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LOOK_UP_S = 3.0
 
 
 async def why_not(url: Url, allowed: Sequence[Allowed]) -> str | None:
-    """Returns why callbacks may not go there; None if they may, or if the host has no known address yet."""
+    """Returns why callbacks may not go to the URL. None: they may, or no address of the host is known yet."""
     if refusal := refusal_at_sight(url, allowed):
         return refusal
     resolver = Resolver()

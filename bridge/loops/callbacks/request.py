@@ -24,18 +24,18 @@ _VISIBLE: Final = "!#$&'()*+,-./:;<=>?@[]^_`{|}~"  # in an id: all visible ASCII
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Destination:
-    """A receiver's URL, and the keys that sign its requests. `keys`: the request is signed with each of them; without
-    keys it has no signature."""
+    """A receiver. `keys`: each key signs the requests to it; without keys they have no signature."""
 
     url: Url
     keys: Sequence[bytes]
 
 
 def headers_of(message: Message, destination: Destination, timestamp_s: int) -> list[tuple[str, str]]:
-    """Returns the headers of the request, whose body is the message's body unchanged.
+    """Returns the headers of the request that delivers a message. The request's body is the message's body, unchanged.
+    `timestamp_s`: the moment of the request, in Unix seconds.
 
-    The message's own headers go into `x-delay-headers`, as one JSON object in ASCII: HTTP can't carry every name and
-    value as a header. Those of its trace are headers too, as every HTTP server looks for them there.
+    The message's headers go into `x-delay-headers`, as one JSON object in ASCII: HTTP can't carry every name and value
+    as a header. The message's trace headers are also headers of the request, because HTTP servers look for them there.
     """
     record, envelope = message.record, message.envelope
     assert envelope is not None

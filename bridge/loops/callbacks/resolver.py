@@ -19,19 +19,19 @@ class UnknownHost(OSError):
 
 
 class Resolver:
-    """Looks hosts up in its own threads, and each host in one thread at a time.
+    """Looks hosts up in threads of its own. For each host, one thread at a time looks it up.
 
     So a silent name server delays only the callers that ask for its hosts.
     """
 
     def __init__(self, look_up: Callable[[str], Sequence[str]] | None = None) -> None:
-        """`look_up` replaces the operating system's."""
+        """`look_up`: used in place of the operating system's look-up."""
         self._look_up = look_up or _look_up
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="names")
         self._lookups: dict[str, asyncio.Future[Sequence[str]]] = {}
 
     async def addresses(self, host: str) -> Sequence[Address]:
-        """Returns all addresses, in the order in which a client should try them.
+        """Returns all addresses of a host, in the order in which a client should try them.
 
         Raises:
             UnknownHost
@@ -44,7 +44,7 @@ class Resolver:
             self._lookups[host] = lookup
             lookup.add_done_callback(partial(self._finished, host))
         try:
-            # A caller that gives up must not cancel the look-up: later callers wait for the same one.
+            # A caller that gives up must not cancel the look-up: other callers may wait for it.
             addresses = await asyncio.shield(lookup)
         except (OSError, UnicodeError):
             raise UnknownHost(f"{host} has no address") from None

@@ -1,4 +1,4 @@
-"""Pulls the due messages of one subscription and runs their calls, up to its concurrency."""
+"""Pulls the due messages of one subscription and calls its receiver, up to the subscription's concurrency."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Worker:
         stopping: asyncio.Event,
         name: str,
     ) -> None:
-        """`stopping` is shared with the delivery, which sets it when the subscription ends. `name`: of the loop."""
+        """`stopping`: shared with the delivery, which sets it when the subscription ends. `name`: the loop's name, for
+        its status."""
         self.status = Status(name, state=OK, retry_s=_RETRY_S)
         self._subscription = subscription
         self.topic = subscription.topic
@@ -64,8 +65,8 @@ class Worker:
                 await self._stopping.wait()
 
     async def _pull(self) -> float:
-        """Pulls as many messages as the concurrency leaves room for, and starts their calls. Returns the pause after
-        it."""
+        """Pulls as many messages as the concurrency leaves room for, and starts their calls. Returns the seconds until
+        the next pull."""
         if (held_s := self._delivery.held_until_s - monotonic()) > 0:
             return held_s
         free = self._subscription.concurrency - len(self._calls)
@@ -90,7 +91,8 @@ class Worker:
             self.status.failed(error, item=leased.message.record.id)
 
     async def _finish(self) -> None:
-        """Waits for the calls in flight. If it is cancelled, it cancels the calls, and their leases expire."""
+        """Waits for the calls in flight. If this wait is cancelled, cancels the calls; the leases of their messages
+        end."""
         try:
             while self._calls:
                 await asyncio.wait(self._calls)

@@ -11,13 +11,13 @@ successor. When a process dies in between, RabbitMQ redelivers the copy and the 
 checkpoint keeps no state: a held copy is an unacknowledged delivery.
 
     lanes.py         runs a checkpoint for each lane
-    loop.py          starts a session, and another when the channel was lost or a server is away
+    loop.py          starts a session, and a new one after the channel was lost or a server was away
     session.py       consumes over one channel, holds copies until they are due, acknowledges
     flight.py        the batches in flight
     opened.py        the opened bundles, and which of their copies are due
     parking.py       puts copies out of bundles that are far from due into new bundles
     moments.py       when the checkpoint asks about an arrival; pure
-    due_queue.py     what waits for its moment, and then for its topic's turn; pure
+    due_queue.py     holds copies until they are due, and then until it is their topic's turn; pure
     bundle_refs.py   how many copies of each bundle are unfinished; pure
     batches.py       asks Redis about a batch, publishes, names
     verdicts.py      what to publish and name for each verdict of Redis; pure

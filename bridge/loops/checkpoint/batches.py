@@ -53,26 +53,27 @@ from bridge.store.messages.verdicts import FireVerdict, KeepVerdict, ReturnedVer
 
 log = structlog.get_logger(__name__)
 
-RETRY_MS = 500  # before a copy that could not be published is tried again
-_UNNAMED_MS = 5_000  # before Redis is asked again where this version has no rule for its answer
-_UNDECLARABLE_MS = 30_000  # before RabbitMQ is asked again for a queue that it refuses
-_STEP_MS = 1_000  # a clock that is wrong by less is waited for
-_PAUSED_MS = 5_000  # before Redis is asked again about a due copy of a paused topic
+RETRY_MS = 500  # the pause before a copy that could not be published is tried again
+_UNNAMED_MS = 5_000  # the pause before Redis is asked again, if this version has no rule for its answer
+_UNDECLARABLE_MS = 30_000  # the pause before RabbitMQ is asked again for a queue that it refuses
+_STEP_MS = 1_000  # if a clock is wrong by less, the checkpoint simply waits
+_PAUSED_MS = 5_000  # the pause before Redis is asked again about a due copy of a paused topic
 
 
 NAMED_KINDS = frozenset((CopyKind.PLAIN, CopyKind.CHECKED, CopyKind.LEASE, CopyKind.RETRY))
-"""The kinds of copies whose messages a record has named. A move may be of a replacement that no record has named."""
+"""The kinds whose copies belong to messages that a record has named before. A `MOVE` copy is not among them: it may be
+of a replacement that no record has named."""
 
 _RELEASES = frozenset((Route.READY, Route.TARGET))
 
 Item = Due | Returned
-"""A copy at the checkpoint, with the tag that acknowledges it."""
+"""A copy at the checkpoint, with its delivery tag."""
 
 
 @fast_dataclass(frozen=True, slots=True)
 class Done:
-    """The result of a batch. `done`: tags to acknowledge. `held`: copies to ask Redis about again, with the moment in
-    Unix ms. `refused`: copies that can't be published, and why."""
+    """The result of a batch. `done`: delivery tags to acknowledge. `held`: copies to ask Redis about again, each with
+    the moment in Unix ms. `refused`: copies that can't be published, each with the reason."""
 
     done: list[int]
     held: list[tuple[Item, float]]
@@ -104,8 +105,8 @@ class Batches:
         return replace(rest, done=[*rest.done, *(items[at].tag for at in ghosts)]) if ghosts else rest
 
     async def _ghosts(self, items: Sequence[Item]) -> set[int]:
-        """Returns the indexes of lease copies that are ghosts by their epoch. Most leases were acked long ago, so one
-        call for several records of one home is cheaper than asking about each."""
+        """Returns the indexes of lease copies that are ghosts by their epoch. Most leased messages were acked long ago.
+        So one cheap call for several records of one home saves a full call for each copy."""
         leases = {
             at: item.copy
             for at, item in enumerate(items)
@@ -134,7 +135,7 @@ class Batches:
             )
             for at, (item, outcome) in enumerate(zip(items, outcomes, strict=True))
         ]
-        # Only for these: a ghost of a removed topic would bring the topic back, with its queues.
+        # Only for copies that are published: a ghost of a removed topic would bring the topic back, with its queues.
         published = {step.publication.copy.topic for one in decisions if (step := one.step).publication is not None}
         refusals = dict(zip(published, await asyncio.gather(*map(self._use, published)), strict=True))
         decisions = await self._buried_later(decisions)
@@ -163,18 +164,18 @@ class Batches:
         return Done(done, held, refused)
 
     async def _use(self, topic: str) -> Undeclarable | None:
-        """Returns why RabbitMQ refuses the topic's queue. Then the topic is not listed, and its copies are not
-        published."""
+        """Puts the topic on the list of topics and declares its queue. Returns why RabbitMQ refuses the queue, or None.
+        If it refuses, the topic is not listed, and its copies are not published."""
         try:
             await self._topics.used(topic)
         except Undeclarable as error:
             return error
         except BrokerUnavailable:
-            return None  # the publish says why
+            return None  # the publish fails with the same error
         return None
 
     async def _perform(self, decisions: Sequence[Decision], outcomes: Sequence[Asked]) -> list[Result[Named]]:
-        """Carries out the steps, each release at the due moment of its message."""
+        """Carries out the steps and returns their results. Waits with each release until the message's due moment."""
         now_ms, now_s = self._store.clock.now_ms(), monotonic()
         by_wait: dict[float, list[int]] = {}
         for at, (decision, outcome) in enumerate(zip(decisions, outcomes, strict=True)):
@@ -197,9 +198,10 @@ class Batches:
     async def _undelivered(
         self, items: Sequence[Item], outcomes: Sequence[Asked], decisions: list[Decision], results: list[Result[Named]]
     ) -> tuple[list[Decision], list[Result[Named]]]:
-        """Makes dead letters of the copies that their targets did not take. Returns what was decided and done instead.
+        """Makes dead letters of copies that their targets did not take. Returns all decisions and results, with the new
+        ones in their places.
 
-        A copy that its target has taken is done, also if Redis did not hear of it: otherwise it would go there twice.
+        A copy that its target has taken is done even if Redis did not answer. Otherwise the target would get it twice.
         """
         decisions, results, dying = [*decisions], [*results], []
         for at, (item, decision) in enumerate(zip(items, decisions, strict=True)):
@@ -220,8 +222,8 @@ class Batches:
     async def _parked(
         self, items: Sequence[Item], decisions: list[Decision], results: list[Result[Named]]
     ) -> tuple[list[Decision], list[Result[Named]]]:
-        """Puts copies back into the wheel whose topics have no queue and get none: held here, they would take the
-        places of others. Returns what was decided and done instead."""
+        """Puts copies back into the wheel if RabbitMQ refuses to declare the queue of their topic. Held in memory, they
+        would use up the prefetch. Returns all decisions and results, with the new ones in their places."""
         at_of: dict[int, Publication] = {}
         for at, (item, decision, result) in enumerate(zip(items, decisions, results, strict=True)):
             publication = decision.step.publication
@@ -262,8 +264,8 @@ class Batches:
         return after_fire(self._records, item.copy, cast("Outcome[FireVerdict]", outcome), item.stranded_ms)
 
     def _noting(self, item: Item, decision: Decision, note_ms: Callable[[float], None]) -> Decision:
-        """The decision, and a release notes the moment of its confirm, in Unix ms. It also notes the arrival of a copy
-        for whose arrival somebody may wait."""
+        """Returns the decision. If it is a release, its confirm calls `note_ms` with the moment in Unix ms. If a caller
+        may wait for the copy's arrival, the confirm also notes the arrival."""
         publication = decision.step.publication
         if publication is None or publication.route not in _RELEASES:
             return decision
@@ -277,8 +279,8 @@ class Batches:
             self._arrivals.note(awaited)
 
     async def _buried_later(self, decisions: list[Decision]) -> list[Decision]:
-        """Holds dead letters whose queue is missing or new, until its confirm counts. Redis answers the same about them
-        then, and no other copy waits."""
+        """Returns the decisions, but holds each dead letter whose queue is missing or new until a confirm of the queue
+        counts. Redis gives the same answer about the dead letter then. Meanwhile no other copy waits."""
         dying = {topic for decision in decisions if (topic := _dying(decision)) is not None}
         if not dying:
             return decisions
@@ -290,19 +292,20 @@ class Batches:
         ]
 
     async def _dead_settles_in_ms(self, topic: str) -> int:
-        """Declares the topic's dead queue, if needed. Returns how many ms later its confirm counts, 0: at once."""
+        """Declares the topic's dead queue, if needed. Returns in how many ms a confirm of the queue counts; 0: at
+        once."""
         if not self._declared.has_dead(topic):
             try:
                 await self._declared.ensure_dead(topic)
             except BrokerUnavailable:
-                return RETRY_MS  # it may be this topic's fault alone
+                return RETRY_MS  # perhaps only this topic's queue can't be declared
         return ceil(self._declared.dead_settles_in_s(topic) * 1_000)
 
     async def _keep_bodies(
         self, items: Sequence[Item], outcomes: Sequence[Asked], policies: Mapping[str, Effective]
     ) -> None:
-        """Keeps the bodies of messages whose records this batch made: messages of AMQP clients, or any message after
-        Redis has lost its records."""
+        """Keeps bodies in Redis for the records that this batch made. These are of messages that AMQP clients
+        published, or of any message after Redis has lost its records."""
         calls: list[Call[Outcome[KeepVerdict]]] = []
         for item, outcome in zip(items, outcomes, strict=True):
             if outcome.verdict is FireVerdict.MADE or (outcome.verdict is FireVerdict.HOLD and item.copy.epoch == 0):
@@ -314,8 +317,9 @@ class Batches:
             await self._store.run(calls)
 
     def _count(self, item: Item, counts: str | None, outcome: Asked, arrived_ms: float | None) -> None:
-        """`arrived_ms`: the moment of a release's confirm. The batch may end later: a new queue's confirm counts after
-        1.5 s, but its consumers have the message."""
+        """Counts a step in the metrics. `counts`: the metric. `arrived_ms`: when RabbitMQ confirmed a release, in Unix
+        ms; None: unknown. The batch may end later: a new queue's confirm counts after 1.5 s, but its consumers have the
+        message before."""
         topic = item.copy.topic
         if counts in {"released", "dead"} and _lease_ended(item, outcome):
             LEASES_EXPIRED.add(topic)
@@ -335,8 +339,11 @@ class Batches:
 
 
 def _lease_ended(item: Item, outcome: Asked) -> bool:
-    """Whether the copy comes because nobody has settled its lease. After an extension it waited once more, and is due
-    when the lease ends; any other copy is due when its message is."""
+    """Whether the copy comes because no consumer has settled its lease.
+
+    After an extension, the lease copy goes into the wheel again as a `HOLD` copy, due when the lease ends. Any other
+    `HOLD` copy is due when its message is due.
+    """
     kind = item.kind if isinstance(item, Due) else None
     if kind is CopyKind.HOLD:
         return outcome.found.attempts > 0 and item.copy.due_ms > outcome.found.due_ms
@@ -362,7 +369,7 @@ async def _reached(moment_s: float) -> None:
 
 
 def _dying(decision: Decision) -> str | None:
-    """Returns the topic of the dead letter that is to be published, if it has a queue of its own."""
+    """Returns the topic if the decision publishes a dead letter to its topic's dead queue; else None."""
     publication = decision.step.publication
     if publication is None or publication.route is not Route.DEAD or publication.copy.envelope.target is not None:
         return None

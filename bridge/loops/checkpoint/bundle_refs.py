@@ -1,4 +1,5 @@
-"""Counts the unfinished copies of each bundle: its one delivery is acknowledged after the last of them. Pure."""
+"""Counts the unfinished copies of each bundle, whose one delivery is acknowledged after its last copy is finished.
+Pure."""
 
 from __future__ import annotations
 
@@ -6,16 +7,17 @@ from collections.abc import Iterable
 
 
 class BundleRefs:
-    """The opened bundles of one channel, by delivery tag. A tag that was never noted belongs to a single copy."""
+    """The opened bundles of one channel, by delivery tag. A tag that `opened` has not noted belongs to a single
+    copy."""
 
     def __init__(self, *, most: int) -> None:
-        """`most`: how many copies that were read out of bundles may be unfinished at any time."""
+        """`most`: the most copies that are read out of bundles and unfinished at any time."""
         self._most = most
         self._unfinished: dict[int, int] = {}
-        self.copies = 0  # read ones of all bundles that are unfinished
+        self.copies = 0  # copies of all bundles that are read and unfinished
 
     def has_room(self, copies: int) -> bool:
-        """Returns whether `copies` copies of a bundle may be read now. The first ones always may."""
+        """Whether `copies` copies of a bundle may be read now. If no read copy is unfinished, any number may."""
         return not self.copies or self.copies + copies <= self._most
 
     def opened(self, tag: int, copies: int) -> None:
@@ -27,7 +29,7 @@ class BundleRefs:
         self.copies += copies
 
     def __contains__(self, tag: int) -> bool:
-        """Returns whether the tag belongs to an opened bundle with unfinished copies."""
+        """Whether the tag belongs to an opened bundle with unfinished copies."""
         return tag in self._unfinished
 
     def done(self, tags: Iterable[int]) -> list[int]:
@@ -43,11 +45,11 @@ class BundleRefs:
         return finished
 
     def parked(self, tags: Iterable[int]) -> list[int]:
-        """Notes copies that are in the wheel again without having been read. Returns as `done` does."""
+        """Notes copies that are in the wheel again and were never read, by their tags. Returns as `done` does."""
         return [tag for tag in tags if self._finish(tag)]
 
     def _finish(self, tag: int) -> bool:
-        """Notes one finished copy of a bundle. Returns whether it was the last."""
+        """Notes one finished copy of a bundle. Returns whether it was the bundle's last unfinished copy."""
         self._unfinished[tag] -= 1
         if self._unfinished[tag]:
             return False

@@ -1,4 +1,4 @@
-"""Orders copies by the moment they are due, and then lets their topics take turns. Pure."""
+"""Holds copies until they are due, and then lets their topics take turns. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ Held = TypeVar("Held")
 
 
 class DueQueue(Generic[Held]):
-    """Holds items until they are due, in Unix ms.
+    """Holds items until they are due. All moments are milliseconds of one clock, which the caller chooses.
 
-    Topics take turns, so a topic with many due copies does not hold up the others. Within a topic the earliest comes
-    first, and items that are due at the same moment keep their order.
+    Topics take turns, so a topic with many due copies does not hold up other topics. Within a topic the earliest item
+    comes first, and items that are due at the same moment keep their order.
 
-    Turns are counted in copies, since a bundle holds many. The next turn is that of the topic with the smallest share
-    of copies. An idle topic is forgotten. When it returns, it starts with the smallest share any waiting topic has.
+    Turns are counted in copies, because one item may be a bundle of many. The topic that has had the smallest share of
+    copies has the next turn. An idle topic is forgotten. When it returns, it starts with the smallest share any waiting
+    topic has.
     """
 
     def __init__(self) -> None:
@@ -41,11 +42,13 @@ class DueQueue(Generic[Held]):
         heappush(self._heap, (due_ms, next(self._order), topic, copies, held))
 
     def next_due_ms(self) -> float | None:
-        """Returns the earliest moment of the items that were not found due yet. None: there are no such items."""
+        """Returns the earliest due moment of the items that `take_due` has not found due yet. None: there are no such
+        items."""
         return self._heap[0][0] if self._heap else None
 
     def take_due(self, now_ms: float, most: int) -> list[Held]:
-        """Removes and returns due items with up to `most` copies. The last may be a bundle that exceeds it."""
+        """Removes and returns due items that together hold up to `most` copies. The last item may be a bundle that
+        exceeds this number."""
         heap, turns = self._heap, self._turns
         if not turns:
             if not heap or heap[0][0] > now_ms:

@@ -1,4 +1,4 @@
-"""Limits how many batches are in flight at once, and reports the first that fails by a fault of ours."""
+"""Limits how many batches are in flight at once, and reports the first batch that fails by a fault of the bridge."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 AT_ONCE: Final = 3
-"""Batches in flight: one asks Redis while another waits for confirms. With more, batches would be smaller, and cost
-more."""
+"""The most batches in flight: one asks Redis while another waits for confirms. With more, batches would be smaller and
+cost more for each copy."""
 
 
 class Flight:
-    """The batches in flight. A batch that waits for a new queue to settle does not count against `AT_ONCE`."""
+    """The batches in flight. A batch that waits until confirms by a new queue count is not limited by `AT_ONCE`."""
 
     def __init__(self) -> None:
         self._batches: set[asyncio.Task[None]] = set()

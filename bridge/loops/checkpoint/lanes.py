@@ -1,4 +1,4 @@
-"""Runs a checkpoint for every lane: those of this process, and those of bridges with more lanes."""
+"""Runs a checkpoint for every lane: the lanes of this process, and further lanes of bridges that have more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bridge.service.health.supervisor import Joined, Status, retrying
 
 
 class Checkpoints:
-    """Runs a `Checkpoint` for each lane that exists on the broker, also for one that is found later."""
+    """Runs a `Checkpoint` for each lane that exists on the broker, also for lanes that are found later."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -31,7 +31,7 @@ class Checkpoints:
             await self._serve(0)
 
     async def _follow(self) -> float:
-        """Serves the lanes until there are more or fewer."""
+        """Runs the checkpoints of all lanes until the number of lanes changes."""
         self._lanes.changed.clear()
         await self._serve(self._lanes.count)
         self._following.working()

@@ -1,4 +1,4 @@
-"""Runs one lane's checkpoint: a session after the other, for as long as the process lives."""
+"""Runs one lane's checkpoint: one session after another, for as long as the process lives."""
 
 from __future__ import annotations
 

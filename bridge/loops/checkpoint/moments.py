@@ -9,16 +9,17 @@ from bridge.store.messages.records import AHEAD_MS
 
 
 def ahead_ms(kind: CopyKind) -> int:
-    """How much ahead of its due moment a copy of the kind is asked about. A leased message belongs to its consumer to
-    the end."""
+    """Returns how many ms before a copy's due moment the checkpoint asks Redis about it. 0 for lease copies: a lease is
+    never cut short."""
     return 0 if kind is CopyKind.LEASE else AHEAD_MS
 
 
 def ask_at_ms(arrival: Arrival, now_ms: float) -> float:
-    """Returns when to open the bundle or ask about the copy, in Unix ms.
+    """Returns when to open a bundle, or to ask Redis about a copy, in Unix ms.
 
-    That is a moment before it is due, if it is due soon. The wheel aims only a little short, so a copy that is due much
-    later was moved to this queue by somebody else. The checkpoint asks about it at once, as about all other arrivals.
+    If the arrival is due soon, that is a few ms before its due moment. The wheel brings copies only a little early. So
+    if a copy is due much later, something else moved it to this queue, and the checkpoint asks about it at once. It
+    also asks at once about all other arrivals.
     """
     if isinstance(arrival, Bundle):
         due_ms = arrival.due_ms - ahead_ms(arrival.kind)

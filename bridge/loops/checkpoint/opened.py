@@ -1,4 +1,4 @@
-"""Holds the opened bundles of one channel, and takes their copies out as they fall due."""
+"""Holds the opened bundles of one channel, and takes their copies out when they are due."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from bridge.loops.checkpoint.moments import ahead_ms, ask_at_ms
 from bridge.loops.checkpoint.parking import Parking
 from bridge.settings.settings import Settings
 
-# The most unfinished copies out of bundles, in addition to the batches in flight. While Redis is away, no more copies
-# are read out of bundles: a read one takes several times its memory, and is asked about again.
+# The most unfinished copies out of bundles, in addition to the batches in flight. While Redis is away, this stops the
+# reading of copies: a copy that is read takes several times its memory, and Redis is asked about it again and again.
 _READ_AT_MOST: Final = 16_384
 
 
 class OpenedBundles:
-    """`refs` counts the unfinished copies. `parking` gets those that are far from due."""
+    """The opened bundles of one channel. `refs`: counts their unfinished copies. `parking`: gets copies that are far
+    from due."""
 
     def __init__(self, settings: Settings, parking: Parking) -> None:
         self.refs = BundleRefs(most=AT_ONCE * settings.checkpoint_batch + _READ_AT_MOST)
@@ -33,8 +34,8 @@ class OpenedBundles:
     def take(
         self, bundle: Bundle | OpenBundle, now_ms: float
     ) -> Iterator[tuple[Due | Bundle | OpenBundle | Unusable, float]]:
-        """Yields the copies of a bundle that are due, and the bundle itself if it has others that are due soon. Each
-        comes with the time until it is to be looked at, in ms; 0: now."""
+        """Yields the copies of a bundle that are due, and then the bundle itself if it has copies that are due soon.
+        Each comes with the ms until the checkpoint has to look at it; 0: now."""
         if not self.refs.has_room(bundle.count):
             yield bundle, RETRY_MS
             return
@@ -51,7 +52,8 @@ class OpenedBundles:
             self._parking.add(opened, opened.far(now_ms))
             entries = opened.due(asked_ms)
         else:
-            # The checkpoint asks about them now, and puts those that are not due back into the wheel alone.
+            # Bundles are off. The checkpoint asks about all copies now, and puts copies that are not due back into the
+            # wheel one by one.
             entries = [entry for entry, _ in opened.rest(now_ms)]
         self.refs.read(len(entries))
         for entry in entries:
@@ -63,7 +65,8 @@ class OpenedBundles:
             del self._open[opened.tag]
 
     def park_all(self, now_ms: float) -> None:
-        """Parks what is left of the bundles: the process stops, and would have released some copies twice."""
+        """Parks all copies that are left in the bundles, because the process stops. If it requeued a bundle, RabbitMQ
+        would redeliver copies that were released already."""
         for bundle in self._open.values():
             self._parking.add(bundle, bundle.rest(now_ms))
         self._open.clear()

@@ -16,14 +16,14 @@ from bridge.model.message import CopyKind
 from bridge.service.context import Context
 
 _COLLECTED_FOR_S: Final = 0.25
-"""Copies of several bundles share new ones. None of them is due sooner than in a second."""
+"""How long copies are collected, so that copies of several bundles share new bundles. None is due within a second."""
 
 _Far = tuple[int, Entry, float]
-"""The tag of the bundle, the entry, and its due moment by `monotonic()` in ms."""
+"""The delivery tag of the bundle, the entry, and the entry's due moment in ms of `monotonic()`."""
 
 
 class Parking:
-    """Collects the copies of one session, and publishes them. No copy is read."""
+    """Collects copies that one session parks, and publishes them in new bundles. Does not decode them."""
 
     def __init__(self, context: Context, lane: int) -> None:
         self._copy_publisher = context.broker.releases
@@ -45,8 +45,8 @@ class Parking:
                 self._stranded_ms.add(bundle.stranded_ms)
 
     async def run(self, parked: Callable[[list[int]], Awaitable[None]]) -> None:
-        """Runs until `end` was called and no copy is left. `parked` is called with the tags of copies that RabbitMQ has
-        in new bundles, each as often as there are such copies.
+        """Runs until `end` was called and no copy is left. Calls `parked` after each publish, with the bundle's tag of
+        each copy that RabbitMQ has in a new bundle. A tag comes once for each such copy.
 
         Raises:
             Unavailable
@@ -70,7 +70,8 @@ class Parking:
         self._wake.set()
 
     async def run_once(self) -> list[int]:
-        """Publishes what was collected. Returns the tag of each copy that is published, and keeps the others.
+        """Publishes the collected copies. Returns the bundle's tag for each copy that is published, and keeps the other
+        copies.
 
         Raises:
             BrokerUnavailable

@@ -32,18 +32,18 @@ from bridge.service.sending.acceptance import Acceptance
 
 log = structlog.get_logger(__name__)
 
-_FAILED_AGAIN_MS = 5_000  # after a fault of ours with one message
+_FAILED_AGAIN_MS = 5_000  # the pause after a fault of the bridge with one message
 
-# For copies out of bundles when the process stops: they are due by then, and have been asked about once more.
+# How long a stopping process works on copies out of bundles: by then they are due, and were asked about once more.
 _ENDED_WITHIN_MS = HELD_AT_MOST_MS + RETRY_MS
 
 _Unpacked = Due | Returned | Submission | Unusable
 
 
 class Session:
-    """Works on the deliveries of one channel. A delivery tag belongs to its channel. On the next channel it belongs to
-    another delivery, and an ack with it would lose that delivery. So no session gets the deliveries of another, or the
-    results of its batches.
+    """Works on the deliveries of one channel. On the next channel, a delivery tag belongs to another delivery, and an
+    ack with it would lose that delivery. So a session never gets deliveries of another session, nor results of its
+    batches.
     """
 
     def __init__(self, context: Context, lane: int, status: Status) -> None:
@@ -131,7 +131,7 @@ class Session:
                 self._flight.begin(self._process(consumer, batch), settling=settling)
 
     def _key(self, arrival: _Unpacked) -> str:
-        """Returns a key on the Redis server that is asked about the arrival."""
+        """Returns a key on the Redis server that the checkpoint asks about the arrival."""
         if isinstance(arrival, Unusable):
             return self._keys.topics
         if isinstance(arrival, Submission):
@@ -146,7 +146,8 @@ class Session:
         await asyncio.wait((parking,), timeout=max(0.0, until_ms - _own_ms()) / 1_000)
 
     async def _finish_read(self, consumer: Consumer, until_ms: float) -> None:
-        """Asks about the copies that were read out of bundles until none is left."""
+        """Processes the copies that were read out of bundles until none is left, or the next is due after
+        `until_ms`."""
         while self._bundles.copies:
             now_ms = _own_ms()
             due = self._held.take_due(now_ms, self._batch)
@@ -169,14 +170,15 @@ class Session:
         self._hold(arrival, ask_at_ms(arrival, now_ms) - now_ms)
 
     def _hold(self, arrival: Arrival, for_ms: float) -> None:
-        """Holds an arrival. The time passes by the clock of this process, as that of Redis may be set meanwhile."""
+        """Holds an arrival for `for_ms`. This process's monotonic clock measures the time, as Redis' clock may be
+        set."""
         due_ms = _own_ms() + for_ms
         self._held.add(due_ms, arrival.topic, arrival, arrival.count)
         if self._awaited_ms is None or due_ms < self._awaited_ms:
             self._wake.set()
 
     async def _next_due(self) -> list[_Unpacked]:
-        """Waits until copies are due, and returns a batch of them."""
+        """Waits until copies are due, and returns a batch of due copies."""
         while True:
             now_ms = _own_ms()
             due: list[_Unpacked] = []
@@ -200,7 +202,7 @@ class Session:
                     await self._wake.wait()
 
     async def _process(self, consumer: Consumer, batch: Sequence[_Unpacked]) -> None:
-        """Processes a batch, and holds again what could not be done."""
+        """Processes a batch, and holds arrivals that could not be processed for another try."""
         left: list[_Unpacked]
         unusable = [arrival for arrival in batch if isinstance(arrival, Unusable)]
         items = [arrival for arrival in batch if isinstance(arrival, Due | Returned)]
@@ -241,8 +243,8 @@ class Session:
                 raise
 
     async def _accept(self, consumer: Consumer, submissions: Sequence[Submission]) -> None:
-        """Accepts messages whose delay is in a header, as the ingress does. They came over the exchange `delay`, or
-        their own expiration passed in the ingress' queue."""
+        """Accepts messages whose delay is in a header, as the ingress does. Such a message came over the exchange
+        `delay`, or the `expiration` that its client set passed in the ingress queue."""
         accepted = await self._acceptance.accept(submissions)
         for submission in accepted.later:
             self._hold(submission, RETRY_MS)

@@ -19,29 +19,31 @@ from bridge.store.messages.records import Records
 from bridge.store.messages.verdicts import BuryVerdict, FireVerdict, LeaseCopyVerdict, RetryVerdict, ReturnedVerdict
 
 ADOPT_AFTER_ASKED = 60
-"""The checkpoint asks every second about a copy that is newer than its record, and believes it after this many answers.
-Then either Redis has lost the record's last writes, or the process that published the copy died before it named the
-copy. A message that waits for a later moment is never released for such a copy."""
+"""The checkpoint asks every second about a copy that is newer than its record. After this many answers it believes the
+copy. By then either Redis has lost the record's last writes, or the process that published the copy died before it
+named the copy. A message that waits for a later moment is never released for such a copy."""
 
 _FIRST_PARKED_MS = (0, 100)
-"""The process that published such a copy most often names it within a moment, and a batch of copies within a tenth of a
-second. So the first pauses are short."""
+"""The first pauses, in ms, before the checkpoint asks again about a copy that is newer than its record. They are short:
+most often the process that published the copy names it at once, or a batch of copies within a tenth of a second."""
 
 HELD_AT_MOST_MS = 200
-"""The checkpoint holds a copy that is due sooner in memory, and puts a copy that is due later back into the wheel."""
+"""The checkpoint holds a copy that is due within this time in memory. It puts a copy that is due later back into the
+wheel."""
 
 
 Asked = Outcome[FireVerdict] | Outcome[ReturnedVerdict]
-"""What Redis answers to the question about a copy."""
+"""Redis' answer to the checkpoint's question about a copy."""
 
 Named = RetryVerdict | BuryVerdict | AckVerdict | LeaseCopyVerdict
-"""What the calls that name a successor, or end a message that its target has, answer."""
+"""The verdicts of calls that name a successor, or that end a message whose target has it."""
 
 
 @fast_dataclass(frozen=True, slots=True)
 class Decision:
-    """What the checkpoint does with one copy. `step`: what to publish and name. `hold_ms`, instead: keep the copy in
-    memory and ask Redis again after so long. `counts`: the metric that counts the step."""
+    """What the checkpoint does with one copy. `step`: what to publish and name. `hold_ms`: if set, the checkpoint keeps
+    the copy in memory and asks Redis again after this time; the step is empty then. `counts`: the metric that counts
+    the step; None: no metric."""
 
     step: Step[Named] = Step()
     hold_ms: float | None = None
@@ -49,7 +51,8 @@ class Decision:
 
 
 def after_fire(records: Records, copy: Copy, outcome: Outcome[FireVerdict], stranded_ms: int) -> Decision:
-    """Decides about a copy out of the wheel. `stranded_ms`: the rest of its delay where a slot was missing."""
+    """Decides about a copy out of the wheel. `stranded_ms`: what was left of its delay when a slot was missing, else
+    0."""
     match outcome.verdict:
         case FireVerdict.RELEASE | FireVerdict.MADE:
             return _released(records, as_recorded(copy, outcome.found), outcome.extra)
@@ -77,7 +80,8 @@ def after_fire(records: Records, copy: Copy, outcome: Outcome[FireVerdict], stra
 def after_return(
     records: Records, copy: Copy, outcome: Outcome[ReturnedVerdict], reason: str, policy: Effective
 ) -> Decision:
-    """Decides about a copy that came back from its ready queue, which is a failed delivery. `reason` is RabbitMQ's."""
+    """Decides about a copy that its ready queue dead-lettered, which is a failed delivery. `reason`: in RabbitMQ's
+    words."""
     match outcome.verdict:
         case ReturnedVerdict.RETRY:
             record = outcome.found
@@ -110,8 +114,11 @@ def after_return(
 
 
 def count_of(decision: Decision, verdict: Named | None) -> str | None:
-    """What counts once a step is carried out. `verdict`: what the call that names the successor answered, if there was
-    one. A successor that the record does not name is a ghost, and so is the copy that came."""
+    """Returns the metric to count once a decision's step is carried out; None: no metric.
+
+    `verdict`: the answer of the step's `name`; None: the step has none. If the record does not name the successor, the
+    successor is a ghost, and so is the copy that came.
+    """
     match verdict:
         case None | RetryVerdict.RETRIED | BuryVerdict.BURIED | LeaseCopyVerdict.PUBLISHED:
             return decision.counts
@@ -129,8 +136,8 @@ def undelivered(records: Records, copy: Copy, outcome: Asked, reason: str) -> De
 
 
 def _released(records: Records, copy: Copy, live_for_ms: int) -> Decision:
-    """Releases a copy that is due, as its record says. A message that its target has taken has ended: no bridge sees
-    what becomes of it."""
+    """Releases a copy that is due. A message with a target ends when the target has taken it, because no bridge sees
+    what happens to it then."""
     if copy.envelope.target is None:
         publication = Publication(copy=copy, route=Route.READY, live_for_ms=live_for_ms)
         return Decision(Step(publication=publication), counts="released")
@@ -149,7 +156,8 @@ def _held(copy: Copy, outcome: Outcome[FireVerdict], left_at_most_ms: int) -> De
 
 
 def _ask_later(copy: Copy, after_ms: int) -> Decision:
-    """Asks again about a copy that is ahead of its record. `after_ms`: when the record's own copy will have come."""
+    """Puts a copy that is ahead of its record back into the wheel, to ask about it again. `after_ms`: in how many ms
+    the copy that the record names comes; 0: soon."""
     asked = replace(copy, asked=copy.asked + 1)
     pause_ms = _FIRST_PARKED_MS[copy.asked] if copy.asked < len(_FIRST_PARKED_MS) else AHEAD_PARKED_MS
     left_ms = after_ms + pause_ms

@@ -1,7 +1,7 @@
 """Changes the messages of one pool in batches: deletes, moves and replays them.
 
-A batch may be carried out twice: a process may die before it counts the first time. So a message counts as changed if
-it is as the action leaves it, whoever did it.
+A batch may be carried out twice, if a process dies before it saves its counts. So a message counts as changed if it is
+already in the state that the action leads to.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ class Changes:
         self._letters = DeadLetters(context)
 
     async def run(self, bulk: Bulk, targets: Sequence[Target], check: Check) -> Results:
-        """Does to the targets, which belong to this pool, what is asked. `check`: called before each burst.
+        """Carries out the action of `bulk` on the targets, which belong to this pool. `check`: called before each burst
+        of changes; it raises an error to stop them.
 
         Raises:
-            Unavailable, or an error of `check`: some may be changed. Run it again with the same targets.
+            Unavailable, or an error of `check`: some targets may be changed. Run it again with the same targets.
         """
         await self._store.learn_clock([self._records.keys.home(target.topic, target.id) for target in targets])
         letters = [target for target in targets if target.state is State.DEAD]
@@ -55,7 +56,7 @@ class Changes:
         return results
 
     async def records(self, named: Sequence[tuple[str, str]]) -> list[Outcome[LookVerdict]]:
-        """Reads records by topic and id, without bodies. `extra`: the size of the body.
+        """Reads records by topic and id, without bodies. `extra` in the outcomes: the size of the kept body in bytes.
 
         Raises:
             StoreUnavailable
@@ -66,7 +67,7 @@ class Changes:
         outcomes = await self._store.run([self._deleting(target) for target in targets])
         releasing = [at for at, outcome in enumerate(outcomes) if outcome.verdict is DeleteVerdict.RELEASING]
         if releasing:
-            # They are due within milliseconds. Then they are deleted as released ones.
+            # These messages are due within milliseconds. After that they are deleted like any released message.
             await asyncio.sleep((max(outcomes[at].extra for at in releasing) + 1) / 1_000)
             again = [self._deleting(targets[at], even_releasing=True) for at in releasing]
             for at, outcome in zip(releasing, await self._store.run(again), strict=True):
@@ -102,8 +103,8 @@ class Changes:
         return results
 
     async def _move_portion(self, bulk: Bulk, targets: Sequence[Target]) -> Results:
-        """Moves messages whose bodies are in memory together. Looks again at one that still waits, but was changed
-        meanwhile: a checkpoint may have held its copy back, or another process may have moved it."""
+        """Moves messages whose bodies fit in memory together. Tries a second time for each message that still waits but
+        was changed meanwhile: a checkpoint may have held its copy back, or another process may have moved it."""
         results, again = await self._try_to_move(bulk, targets)
         if again:
             tried, _ = await self._try_to_move(bulk, again)
@@ -143,7 +144,8 @@ class Changes:
         return results, again
 
     async def _moving(self, bulk: Bulk, target: Target, looked: Looked, now_ms: float) -> Step[ChangeVerdict] | None:
-        """The step that moves the message. None: it no longer waits, or is there."""
+        """Returns the step that moves the message. None: the message no longer waits, or the action has already moved
+        it."""
         record = looked.record
         if record is None or not _waits(target, record):
             return None

@@ -22,8 +22,9 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class Work:
-    """An operation that this process works on. `portion`: the messages that are next. `cursor`: where to look for more.
-    `is_last`: there are no more. `is_noted`: Redis has all of this."""
+    """An operation that this process works on. `portion`: the messages to change next. `cursor`: where to search for
+    further messages; None: from the beginning. `is_last`: there are no further messages. `is_noted`: Redis has the
+    portion and the cursor."""
 
     lease: Lease
     bulk: Bulk
@@ -36,11 +37,12 @@ class Work:
 
 
 MOST_TRIES: Final = 5
-"""How often a portion is begun that no process ends. Then the operation fails: it would hold up the others for ever."""
+"""How often a portion is begun. If no process ends it, the operation fails, as it would hold up others for ever."""
 _VERSION: Final = 2
-"""The form of what is asked. A bridge that does not know the form must not guess which messages are meant."""
+"""The version of the stored request. A bridge that does not know the version must not guess which messages are
+meant."""
 _REASON_WAS_PATTERN: Final = 1
-"""The form in which the reason of the filter was always a pattern."""
+"""The former version, in which the reason of the filter was always a pattern."""
 
 
 class Operations:
@@ -50,10 +52,11 @@ class Operations:
         self._stored = StoredOperations(context.store, context.records.keys)
 
     async def begin(self, bulk: Bulk, who: str, matched: int) -> BulkOperation | None:
-        """Begins an operation. None: too many run.
+        """Begins an operation. None: too many operations run. `who`: as in `Action`. `matched`: how many messages
+        match.
 
         Raises:
-            StoreUnavailable: it may have begun.
+            StoreUnavailable: the operation may have begun.
         """
         operation_id = new_ulid()
         asked = orjson.dumps({**bulk.to_json(), "who": who, "version": _VERSION})
@@ -62,10 +65,10 @@ class Operations:
         return await self.get(operation_id)
 
     async def get(self, operation_id: str) -> BulkOperation:
-        """One operation.
+        """Returns one operation.
 
         Raises:
-            NotFound: there is none of this id, or no longer.
+            NotFound: there is no operation of this id, or Redis no longer keeps it.
             StoreUnavailable
         """
         stored = await self._stored.get(operation_id)
@@ -75,7 +78,8 @@ class Operations:
         return operation
 
     async def page(self, *, shows: Callable[[BulkOperation], bool], limit: int, cursor: str | None) -> OperationPage:
-        """A page of the operations that `shows` accepts, the newest first.
+        """Returns a page of the operations that `shows` accepts, the newest first. `cursor`: of the page before; None:
+        the first page.
 
         Raises:
             InvalidRequest: no page gave this cursor.
@@ -91,7 +95,7 @@ class Operations:
         return OperationPage(items, make_cursor(items[-1].created_ms, items[-1].id) if more else None)
 
     async def cancel(self, operation_id: str) -> BulkOperation:
-        """Cancels an operation that runs. Its process ends the portion that it has begun.
+        """Cancels a running operation. The process that works on it still ends the portion that it has begun.
 
         Raises:
             NotFound, StoreUnavailable
@@ -101,7 +105,7 @@ class Operations:
         return await self.get(operation_id)
 
     async def take(self) -> Work | None:
-        """Takes an operation that no process works on; None if there is none.
+        """Leases an operation that no process works on. None: there is none, or the leased one could only be ended.
 
         Raises:
             Lost, StoreUnavailable
@@ -113,7 +117,7 @@ class Operations:
         if stored is None:
             return None
         if stored.state != OperationState.RUNNING:
-            # It was cancelled, and the process that worked on it has died.
+            # The operation was cancelled, and the process that worked on it has died.
             await self._stored.save(lease, progress=stored.progress, work=b"")
             return None
         if lease.tries > MOST_TRIES:
@@ -137,10 +141,11 @@ class Operations:
         return work
 
     async def save(self, work: Work, ended: OperationState | None = None, reason: str = "") -> bool:
-        """Saves the work and extends its lease. `reason`: why it failed. Returns False where the operation has ended.
+        """Saves the work and extends its lease. `ended`: the final state; None: the operation goes on. `reason`: why it
+        failed. Returns False if the operation has ended.
 
         Raises:
-            Lost: another process has taken it over.
+            Lost: another process has taken over the operation.
             StoreUnavailable
         """
         parts = {"cursor": work.cursor, "last": work.is_last, "portion": [list(target) for target in work.portion]}
@@ -160,19 +165,19 @@ class Operations:
         """Extends the lease of work whose portion takes long, or waits for a server.
 
         Raises:
-            Lost: another process has taken it over.
+            Lost: another process has taken over the operation.
             StoreUnavailable
         """
         work.lease = await self._stored.hold(work.lease)
 
     async def _fail(self, lease: Lease, stored: Stored, reason: str) -> None:
-        """Ends an operation that this process can't work on, with the counts that it has."""
+        """Ends an operation as failed, because this process can't work on it. Its counts stay."""
         failed = OperationState.FAILED
         await self._stored.save(lease, progress=stored.progress, work=b"", ended=failed, reason=reason)
 
 
 def _operation(stored: Stored) -> BulkOperation | None:
-    """Reads the operation; None if it has the form of another version."""
+    """Reads a stored operation; None if this version of the bridge does not know its form."""
     asked: dict[str, Any] = orjson.loads(stored.asked)
     if asked["version"] == _REASON_WAS_PATTERN:
         wanted = asked["filter"]

@@ -1,4 +1,4 @@
-"""Reads what a caller asks of many messages, and refuses what can't be. Pure."""
+"""Makes a `Bulk` of a caller's request for many messages, and refuses impossible requests. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from bridge.service.horizon import check_horizon
 
 
 class Moment(NamedTuple):
-    """A due moment, counted from the begin or as Unix ms. Neither: the begin."""
+    """The due moment that a caller asks for: a delay from the begin of the action, or an instant in Unix ms. If both
+    are None, it is the begin."""
 
     delay_ms: int | None = None
     deliver_at_ms: int | None = None
@@ -27,11 +28,11 @@ _EVERYTHING: Final = Filter()
 def bulk_of(
     action: BulkAction, wanted: Filter, reach: Reach, *, began_ms: int, moment: Moment = NO_MOMENT, most: int | None
 ) -> Bulk:
-    """The action on the messages that are wanted.
+    """Returns the action on the messages that match `wanted`.
 
     Raises:
-        InvalidRequest: nothing narrows the choice, it names a state that the action can't take, or the messages would
-            be due beyond the longest delay.
+        InvalidRequest: the filter is empty, it names a state that the action can't take, or the messages would be due
+            beyond the longest delay.
     """
     if wanted == _EVERYTHING:
         raise InvalidRequest.of(

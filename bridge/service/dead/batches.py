@@ -1,4 +1,4 @@
-"""Replays and drops dead letters, one or a batch: one search of a topic's dead-letter queue finds all of a batch."""
+"""Replays and drops dead letters, one or a batch. One search of a topic's dead-letter queue finds a whole batch."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from bridge.store.messages.outcomes import Outcome
 
 @dataclass(frozen=True, slots=True)
 class _OfTopic:
-    """The targets of one topic: those that are still dead letters with their records, and the others.
+    """The targets of one topic. `letters`: those that are still dead letters, with their records. `others`: those that
+    are not, with their records, if there are any.
 
-    `is_targeted`: the letters are known to have a target, and so another queue than their topic's.
+    `is_targeted`: the messages are known to have a target, so they are not in their topic's dead-letter queue.
     """
 
     topic: str
@@ -34,7 +35,7 @@ class _OfTopic:
 
 
 class Settled(NamedTuple):
-    """The outcome of the call that was to replay or drop a letter, and the letter's envelope; empty for a drop."""
+    """The outcome of the call that was to replay or drop a dead letter. `envelope`: its content; empty for a drop."""
 
     outcome: Outcome[LetterVerdict]
     envelope: Envelope
@@ -52,11 +53,12 @@ class DeadLetters:
         self._lookup = Lookup(context)
 
     async def replay(self, targets: Sequence[Target], check: Check, decide: Decide | None = None) -> Results:
-        """Makes dead letters due again. One that was replayed since it was found counts as replayed. `check`: called
-        before each burst. `decide`: builds the steps; None: attempts from zero, and all else as before.
+        """Makes dead letters due again. A dead letter that was replayed since it was found counts as replayed. `check`:
+        called before each burst; it raises an error to stop. `decide`: builds the steps; None: the replayed messages
+        count attempts from zero, and their limits are as `Letters.replay` sets them.
 
         Raises:
-            Unavailable, or an error of `check`: some may be replayed.
+            Unavailable, or an error of `check`: some dead letters may be replayed.
         """
         results: Results = {}
         for of in await self._by_topic(targets):
@@ -67,7 +69,8 @@ class DeadLetters:
         return results
 
     async def replay_one(self, letter: Message) -> Settled | None:
-        """Makes a dead letter due again. `letter`: as it was looked up. None: nobody has its body any more.
+        """Makes a dead letter due again. `letter`: the message as it was looked up. Returns None if neither RabbitMQ
+        nor Redis has its body any more.
 
         Raises:
             Unavailable
@@ -76,7 +79,8 @@ class DeadLetters:
         return settled
 
     async def drop(self, targets: Sequence[Target], check: Check) -> Results:
-        """Drops dead letters. One that is deleted counts as dropped. Raises as `replay`."""
+        """Drops dead letters. A dead letter that is already deleted counts as dropped. `check`, errors: as in
+        `replay`."""
         results: Results = {}
         for of in await self._by_topic(targets):
             for target, record in of.others.items():
@@ -86,7 +90,7 @@ class DeadLetters:
         return results
 
     async def drop_one(self, letter: Message) -> Settled:
-        """Drops a dead letter. `letter`: as it was looked up.
+        """Drops a dead letter. `letter`: the message as it was looked up.
 
         Raises:
             Unavailable
@@ -106,7 +110,8 @@ class DeadLetters:
             return await self._settle(copies, found, self._letters.drop, check)
 
     async def _by_topic(self, targets: Sequence[Target]) -> list[_OfTopic]:
-        """Reads the records, and tells those that are still letters from the others."""
+        """Reads the records of the targets, and groups the targets by topic and by whether they are still dead
+        letters."""
         weighed = await self._store.run([self._records.weigh(target.topic, target.id) for target in targets])
         by_topic: dict[str, _OfTopic] = {}
         for target, outcome in zip(targets, weighed, strict=True):
@@ -120,7 +125,8 @@ class DeadLetters:
 
     @asynccontextmanager
     async def _taken(self, of: _OfTopic) -> AsyncIterator[dict[Target, Taken]]:
-        """Takes the letters out of the queue. Those that nobody acknowledges are back at the end of the context."""
+        """Takes the dead letters out of their queue. At the end of the context, RabbitMQ requeues those that were not
+        acknowledged."""
         if not of.letters:
             yield {}
             return
@@ -136,7 +142,7 @@ class DeadLetters:
             return True
 
         async with AsyncExitStack() as searches:
-            # Those with a target are in a queue that all topics share.
+            # Dead letters with a target are in a queue that all topics share.
             queues = (self._declared.dead_queue(of.topic), self._declared.unroutable_queue)
             for queue in reversed(queues) if of.is_targeted else queues:
                 if left := len(of.letters) - len(found):
@@ -146,7 +152,8 @@ class DeadLetters:
     async def _copies(
         self, topic: str, letters: Mapping[Target, Record], found: Mapping[Target, Taken]
     ) -> dict[Target, Copy]:
-        """The letters with their bodies: from the queue, or where they are no longer there, from Redis."""
+        """Returns the dead letters with their bodies: from the queue, or from Redis for those that are no longer in the
+        queue. Leaves out those whose body neither has."""
         policy = await self._topics.policy(topic)
         copies = {
             target: replace(self._letters.of(topic, taken, policy), id=target.id) for target, taken in found.items()
@@ -182,7 +189,7 @@ def _alone(letter: Message) -> _OfTopic:
 
 
 def always() -> None:
-    """The check of a call that may change letters until its end."""
+    """A `check` that never stops a call."""
 
 
 def _results(settled: Mapping[Target, Settled | None]) -> Results:

@@ -1,6 +1,7 @@
-"""Lists, replays and drops dead letters, which stay in their queue until then.
+"""Lists, replays and drops dead letters.
 
-The queue is `dead.<topic>`, or `delay.unroutable` for messages that their targets did not take.
+Until a dead letter is replayed or dropped, it stays in its queue. The queue is `dead.<topic>`, or `delay.unroutable`
+for a message that its target did not take.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from bridge.store.messages.outcomes import Outcome
 from bridge.store.messages.verdicts import DropVerdict
 
 _GROUP = 100
-_SEARCHED = 500  # letters found by one search, which reads those of other topics too
+_SEARCHED = 500  # the most dead letters that one search of the shared queue finds; it also reads those of other topics
 
-# In all longer than RabbitMQ takes to write a requeue to a slow disk. A consumer may also have taken the letter.
+# All tries together last longer than RabbitMQ takes to write a requeue to a slow disk. They are bounded, because a
+# consumer may have taken the dead letter.
 _COUNTED_TRIES = 20
 _COUNTED_PAUSE_S = 0.01
 
@@ -49,7 +51,7 @@ class Dead:
         self._unroutable = Unroutable(context.broker.declared, context.broker.dead_letter_search)
 
     async def page(self, topic: str, *, limit: int, cursor: str | None) -> Page:
-        """Lists dead letters by due moment. Messages that ended because their time to live passed are left out.
+        """Lists dead letters by due moment. Leaves out messages that ended because their time to live passed.
 
         Raises:
             InvalidRequest, StoreUnavailable
@@ -60,17 +62,18 @@ class Dead:
         return replace(page, items=[message for message in page.items if message.record.is_letter])
 
     async def check_topic(self, topic: str) -> None:
-        """Returns if the topic exists: a topic that Redis no longer lists may have dead letters in RabbitMQ.
+        """Checks that the topic exists in Redis or RabbitMQ. RabbitMQ may have dead letters of a topic that Redis no
+        longer lists.
 
         Raises:
-            NotFound: it does not.
+            NotFound: the topic does not exist.
             Unavailable
         """
         if not await self._known.of([topic]):
             raise NotFound(f"there is no topic {topic!r}")
 
     async def size(self, topic: str) -> int:
-        """Counts the letters in the dead-letter queue; 0 where the topic does not exist.
+        """Counts the messages in the topic's dead-letter queue; 0 if there is no such queue.
 
         Raises:
             BrokerUnavailable
@@ -81,7 +84,7 @@ class Dead:
             return 0
 
     async def head(self, topic: str) -> str | None:
-        """Returns the id of the letter that `replay_many` and `drop_many` begin with.
+        """Returns the id of the dead letter with which `replay_many` and `drop_many` begin. None: there is none.
 
         Raises:
             Unavailable
@@ -103,8 +106,8 @@ class Dead:
         return letter.id
 
     async def _until_counted(self, topic: str) -> None:
-        """Waits until RabbitMQ counts a requeued letter, as it does not confirm a requeue. Otherwise the caller's next
-        question could find no letter."""
+        """Waits until RabbitMQ counts a requeued dead letter, because it does not confirm a requeue. Otherwise the
+        caller's next call could find no dead letter."""
         for _ in range(_COUNTED_TRIES):
             if await self.size(topic):
                 break
@@ -115,7 +118,7 @@ class Dead:
 
         Raises:
             NotFound: there is no such dead letter.
-            BodyNotKept: the copy is no longer in the queue, and the body was not kept.
+            BodyNotKept: the copy is no longer in the queue, and Redis does not have the body.
             Unavailable
         """
         message = await self._dead(topic, message_id)
@@ -131,12 +134,13 @@ class Dead:
         self, topic: str, limit: int, *, max_retry: int | None = None, ttl_ms: int | None = None
     ) -> int:
         """Replays up to `limit` dead letters, the oldest first, and returns how many it replayed. Before it returns, it
-        waits until a pull finds them, but a second at most.
+        waits until a pull can find them, but a second at most.
 
-        `max_retry`, `ttl_ms`: of the messages from now on. None keeps their retries, and gives them no time to live.
+        `max_retry`: of the messages from now on; None: as before. `ttl_ms`: their time to live from now on; None: for
+        ever.
 
         Raises:
-            Unavailable: some letters may be replayed.
+            Unavailable: some dead letters may be replayed.
         """
 
         to_topic: list[Copy] = []
@@ -150,7 +154,8 @@ class Dead:
         outcomes = await self._sweep(topic, limit, replay)
         replayed = {(one.found.id, one.found.epoch) for one in outcomes if is_settled(one.verdict)}
         if replayed and not (await self._topics.policy(topic)).paused:
-            # The checkpoint releases them in this order, and those before take their time too.
+            # The checkpoint releases the copies in this order. So once the last ones have arrived, most earlier ones
+            # have too.
             await self._arrivals.until_noted([copy for copy in to_topic[-_GROUP:] if (copy.id, copy.epoch) in replayed])
         lost = await self._without_copy(topic, limit - len(replayed))
         results = await self._dead_letters.replay(lost, always, replay)
@@ -173,28 +178,28 @@ class Dead:
         """Drops up to `limit` dead letters, the oldest first, and returns how many it dropped.
 
         Raises:
-            Unavailable: some letters may be dropped.
+            Unavailable: some dead letters may be dropped.
         """
         outcomes = await self._sweep(topic, limit, self._letters.drop)
-        # Redis has no record of an unknown one.
+        # Redis has no record of an unknown dead letter, but its copy is dropped.
         unknown = sum(outcome.verdict is DropVerdict.UNKNOWN for outcome in outcomes)
         done = unknown + sum(is_settled(outcome.verdict) for outcome in outcomes)
         results = await self._dead_letters.drop(await self._without_copy(topic, limit - done), always)
         return done + sum(failure is None for failure in results.values())
 
     async def _without_copy(self, topic: str, most: int) -> list[Target]:
-        """The letters that are still listed when the queue has none to take: somebody has deleted or purged it. As for
-        one letter, their records are enough for a drop, and for a replay if Redis kept their bodies."""
+        """Returns dead letters that Redis lists while their queue is empty or missing: somebody has purged or deleted
+        it. Their records are enough for a drop, and for a replay if Redis kept their bodies."""
         if most <= 0 or await self.size(topic):
             return []
         listed = await self.page(topic, limit=most, cursor=None)
         return [target_of(message.record) for message in listed.items]
 
     async def _sweep(self, topic: str, limit: int, decide: Decide) -> list[Outcome[LetterVerdict]]:
-        """Takes up to `limit` dead letters in groups and performs the step that `decide` returns for each.
+        """Takes up to `limit` dead letters in groups, and performs for each the step that `decide` returns.
 
         Raises:
-            Unavailable: the steps of some letters may be done; the other letters are back in the queue.
+            Unavailable: the steps of some dead letters may be done; the other dead letters are back in the queue.
         """
         await self._store.learn_clock(self._records.keys.homes(topic))
         policy = await self._topics.policy(topic)
@@ -211,7 +216,7 @@ class Dead:
     async def _sweep_own(
         self, topic: str, limit: int, decide: Decide, policy: Effective, held: list[Taken]
     ) -> list[Outcome[LetterVerdict]]:
-        """As `_sweep`, for the topic's own dead-letter queue. `held`: gets those that may not be settled yet."""
+        """As `_sweep`, for the topic's own dead-letter queue. `held`: gets deliveries that must not be settled yet."""
         outcomes: list[Outcome[LetterVerdict]] = []
         left = limit if await self._may_have_letters(topic) else 0
         while left > 0:
@@ -229,7 +234,8 @@ class Dead:
     async def _sweep_unroutable(
         self, topic: str, limit: int, decide: Decide, policy: Effective
     ) -> list[Outcome[LetterVerdict]]:
-        """As `_sweep`, for the queue that letters of all topics share. The search gives back those that are held."""
+        """As `_sweep`, for the queue that all topics share. The search requeues deliveries that must not be settled
+        yet."""
         outcomes: list[Outcome[LetterVerdict]] = []
         while (left := limit - len(outcomes)) > 0 and not await self._unroutable.is_empty():
             async with self._unroutable.of(topic, most=min(left, _SEARCHED)) as taken:
@@ -248,8 +254,8 @@ class Dead:
         return [named(result) for result in results]
 
     async def _may_have_letters(self, topic: str) -> bool:
-        """Returns False while no letter of the topic has died. It asks over a channel of its own: RabbitMQ closes a
-        channel over a get from a missing queue, and others take messages and acknowledge over the taker's channels.
+        """Returns False if the topic certainly has no dead letters in its queue. Asks over a channel of its own:
+        RabbitMQ closes a channel after a get from a missing queue, and other calls use the taker's channels.
 
         Raises:
             Unavailable
@@ -262,8 +268,8 @@ class Dead:
             return False
         if depth:
             return True
-        # RabbitMQ also counts no messages while a queue has no leader. A get from a new queue would then end the
-        # connection; of an old one, Redis knows the letters.
+        # RabbitMQ also counts no messages while a queue has no leader. A get from a new queue would end the connection
+        # then. If the queue is old, Redis lists its dead letters.
         page = await self._lookup.page(
             topic, states=[State.DEAD], due_after_ms=None, due_before_ms=None, limit=1, cursor=None
         )

@@ -17,12 +17,13 @@ LETTER_LOST: Final = "its copy is no longer in the dead-letter queue, and its bo
 
 
 Key = tuple[str, int, int]
-"""What tells the copies in a dead-letter queue apart: id, epoch and nonce. A crash may leave a message in the queue
+"""Id, epoch and nonce, which tell the copies in a dead-letter queue apart. A crash may leave a message in the queue
 twice, and its record names one of the two copies."""
 
 
 def key(message_id: str, epoch: int, nonce: int) -> Key:
-    """The key of a copy, or of the copy that a record names. Its id changes once a message takes it."""
+    """Returns the key of a copy, or of the copy that a record names. Uses the original id, because a record's id
+    changes when a new message takes it."""
     return taken_id(message_id), epoch, nonce
 
 
@@ -32,23 +33,27 @@ class Letters:
         self._records = context.records
 
     def of(self, topic: str, taken: Taken, policy: Effective) -> Copy:
-        """The letter, with what an AMQP client left out."""
+        """Reads a dead letter, and fills in retries and time to live if an AMQP client left them out."""
         return completed(self.copy(topic, taken), policy)
 
     def copy(self, topic: str, taken: Taken) -> Copy:
-        """The letter as RabbitMQ holds it."""
+        """Reads a dead letter as RabbitMQ holds it."""
         now_ms = int(self._clock.now_ms())
         return from_properties(topic, taken.properties, taken.message.body, now_ms=now_ms)
 
     def drop(self, letter: Copy, delivery: Taken | None) -> Step[LetterVerdict]:
-        """Ends the letter as deleted."""
+        """Returns the step that ends a dead letter as deleted. `delivery`: the step acknowledges it; None: the copy is
+        not in the queue."""
         drop = self._records.drop(letter.topic, letter.id, epoch=letter.epoch, nonce=letter.nonce)
         return Step(name=drop, delivery=delivery)
 
     def replay(
         self, letter: Copy, delivery: Taken | None, *, max_retry: int | None = None, ttl_ms: int | None = None
     ) -> Step[LetterVerdict]:
-        """Publishes the letter as a message that was never delivered and is due now."""
+        """Returns the step that publishes a dead letter as a message that was never delivered and is due now.
+
+        `delivery`: as in `drop`. `max_retry`, `ttl_ms`: as in `replay_copy`.
+        """
         now_ms = int(self._clock.now_ms())
         copy = replay_copy(letter, now_ms, max_retry=max_retry, ttl_ms=ttl_ms)
         name = self._records.replay(letter, next_nonce=copy.nonce, max_retry=copy.max_retry, expires_ms=copy.expires_ms)

@@ -1,4 +1,4 @@
-"""Finds dead letters that Redis lists and RabbitMQ has no queue for, since somebody has deleted it."""
+"""Finds dead letters that Redis lists, but whose queue somebody has deleted."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from bridge.service.reading.lookup import Lookup
 from bridge.store import pages
 
 MOST: Final = 10
-"""The topics that are reported. The search ends with the last of them."""
+"""The most topics that are reported. Then the search ends."""
 
 _TOPICS_AT_ONCE: Final = 100
 _LOOKED_AT: Final = 10
-"""The ended messages of a topic that are read, the oldest first. Letters stay for ever, and others are forgotten."""
+"""How many dead messages of a topic are read, the oldest first. Dead letters stay for ever, other records are
+forgotten."""
 
 _LATEST_MS: Final = 2**53
 
@@ -30,8 +31,8 @@ class QueuelessLetters:
         self._lookup = Lookup(context)
 
     async def findings(self, topics: Sequence[str]) -> list[Finding]:
-        """Returns a finding for each of the first ten topics whose letters have no queue. It asks RabbitMQ only about
-        topics that have letters, as RabbitMQ logs each question about a missing queue as an error.
+        """Returns a finding for each of the first ten topics whose dead letters have no queue. Asks RabbitMQ only about
+        topics that have dead letters, as RabbitMQ logs each question about a missing queue as an error.
 
         Raises:
             Unavailable
@@ -41,7 +42,8 @@ class QueuelessLetters:
             some = await self._with_ended(topics[start : start + _TOPICS_AT_ONCE])
             letters = dict(zip(some, await asyncio.gather(*map(self._letters, some)), strict=True))
             for topic in await self._declared.without_dead([topic for topic in some if letters[topic]]):
-                # Read after RabbitMQ was asked: a removal of a topic ends its letters before it deletes their queue.
+                # Read after RabbitMQ was asked: a removal of a topic ends its dead letters before it deletes their
+                # queue.
                 if await self._needs_queue(topic, letters[topic]):
                     found.append(topic)
                 if len(found) == MOST:
@@ -56,7 +58,8 @@ class QueuelessLetters:
         return [topic for topic, counted in zip(topics, counts, strict=True) if counted.by_state[place]]
 
     async def _letters(self, topic: str) -> list[str]:
-        """The ids of letters, without their bodies. A message whose time to live has passed is dead, and no letter."""
+        """Returns the ids of dead letters, without reading bodies. A message whose time to live has passed has the
+        state dead, but is no dead letter."""
         entries = await pages.page(
             self._store,
             self._records,
@@ -71,7 +74,8 @@ class QueuelessLetters:
         return [one.record.id for one in weighed if one.record is not None and one.record.is_letter]
 
     async def _needs_queue(self, topic: str, letters: Sequence[str]) -> bool:
-        """Whether one of them is a letter still, and none that a target did not take: these have another queue."""
+        """Whether one of the messages is still a dead letter of the topic's own queue. Messages with a target have
+        another queue."""
         for message in await self._lookup.get_many(topic, letters):
             if message is None or not message.record.is_letter:
                 continue

@@ -1,13 +1,13 @@
-"""Follows dead letters to the ids that they have once new messages have taken theirs. Pure.
+"""Finds the present ids of dead letters whose ids new messages have taken. Pure.
 
-The script that begins the new message gives the letter's record the id `aside_id`. The copy in the dead-letter queue
-keeps the first id. A message may be sent under the letter's new id too. Then the record moves on to the next one. So
-whoever takes the copy looks under each of the letter's `names`, the first one first. A record only moves on, so none is
-missed.
+The script that begins the new message gives the dead letter's record a new id (`aside_id`). The copy in the dead-letter
+queue keeps the first id. If a client sends a message under that new id too, the record moves to the next one. So a
+process that takes the copy looks under each of the dead letter's `names`, in order. A record moves only forwards, so
+the process can't miss it.
 
-A letter that has no record under any of them is judged by what its names say (`Sight`). It is acknowledged only if they
-prove that it was replayed or dropped. A letter that Redis no longer knows is decided about under a name that no message
-has.
+If there is no record under any of these names, the records of other messages there decide (`Sight`). The copy is
+acknowledged only if they prove that the dead letter was replayed or dropped. If they prove nothing, Redis has lost the
+record, and the dead letter is settled under a name that no message has.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from bridge.store.messages.records import Records
 from bridge.store.messages.verdicts import DropVerdict, LookVerdict, ReplayVerdict
 
 LetterVerdict = DropVerdict | ReplayVerdict | LookVerdict
-"""What the calls about a letter answer. A look answers last where the letter was settled before."""
+"""The verdicts of calls about a dead letter. A `LookVerdict` is the last answer if the dead letter was settled
+before."""
 
 Decide = Callable[[Copy, Taken | None], Step[LetterVerdict]]
-"""Decides about a letter, under the id of the given copy, and its delivery."""
+"""Builds the step that settles a dead letter, given its copy with the present id, and its delivery, if there is one."""
 
 Hold = Callable[[Taken], None]
-"""Takes over the delivery of a letter that nothing may be decided about yet."""
+"""Takes over the delivery of a dead letter that must not be settled yet."""
 
 
 def is_settled(verdict: LetterVerdict) -> bool:
-    """Whether the letter was replayed or dropped, as asked."""
+    """Whether the verdict says that the dead letter was replayed or dropped."""
     match verdict:
         case DropVerdict.DROPPED | ReplayVerdict.REPLAYED:
             return True
@@ -48,24 +49,25 @@ def is_settled(verdict: LetterVerdict) -> bool:
 
 
 class Sight(Enum):
-    """What a record says about a letter."""
+    """What the record under one of a dead letter's names says about the dead letter."""
 
     LETTER = auto()
-    """It is the letter's own."""
+    """The record is the dead letter's own."""
     PASSED = auto()
-    """The letter was replayed or dropped, as the record is that of the same message and a later copy."""
+    """The dead letter was replayed or dropped: the record is of its message, and names a later copy or has ended."""
     AHEAD = auto()
-    """The message is alive. Somebody is about to name the letter, or died before that."""
+    """The record names an earlier copy of the message. A process is about to name the dead letter, or died before it
+    did."""
     LATER = auto()
-    """It is that of another message, which took the id when the letter had moved on or was no more."""
+    """The record is of another message, which took the id after the dead letter had moved on or was settled."""
     OTHER = auto()
-    """It is that of another message, which knows nothing of the letter."""
+    """The record is of another message, and says nothing about the dead letter."""
     NONE = auto()
     """There is no record."""
 
 
 def sight(letter: Copy, record: Record | None) -> Sight:
-    """What the record under one of the letter's names says."""
+    """Returns what the record under one of the dead letter's names says about it. `record` None: there is no record."""
     if record is None:
         return Sight.NONE
     is_named = (record.epoch, record.nonce) == (letter.epoch, letter.nonce)
@@ -78,8 +80,8 @@ def sight(letter: Copy, record: Record | None) -> Sight:
 
 
 def names(letter: Copy) -> list[str]:
-    """The ids that the record of the letter may have, in the order in which it takes them. No message can be sent under
-    the last one, so there are about a dozen."""
+    """Returns the ids that the record of a dead letter may have, in the order in which it takes them. There are about a
+    dozen: no message can be sent under the last one, so it is never taken."""
     found = [letter.id]
     while may_be_sent(found[-1]):
         found.append(aside_id(found[-1], letter.nonce))
@@ -87,16 +89,18 @@ def names(letter: Copy) -> list[str]:
 
 
 def sought(records: Records, letter: Copy, delivery: Taken, decide: Decide, hold: Hold) -> Step[LetterVerdict]:
-    """Decides about a letter under the id that it has now. `letter`: as its copy says."""
+    """Returns the step that finds the dead letter's present id and then settles it. `letter`: its copy, with the id
+    there."""
     return _Search(records, letter, delivery, decide, hold, names(letter)).look(0, free=None, is_passed=False)
 
 
 def followed(records: Records, letter: Copy, delivery: Taken | None, decide: Decide) -> Step[LetterVerdict]:
-    """Decides about a letter under the given id, and under its next ones if new messages take this id meanwhile."""
+    """Returns the step that settles a dead letter under the given id. If a new message takes this id meanwhile, the
+    step looks under the next ids."""
     step = decide(letter, delivery)
     if delivery is None:
         return step
-    # A letter that had a record, and has none now, was replayed or dropped.
+    # A dead letter that had a record, and has none now, was replayed or dropped.
     search = _Search(records, letter, delivery, decide, _keep, names(letter))
     return replace(step, then=search.after(0))
 
@@ -111,8 +115,9 @@ class _Search:
     names: list[str]
 
     def look(self, at: int, *, free: int | None, is_passed: bool) -> Step[LetterVerdict]:
-        """Looks under one name. `free`: the first of the names before it without a record. `is_passed`: whether one of
-        them shows that the letter was there before."""
+        """Returns the step that looks under one name. `at`: its index. `free`: the index of the first earlier name
+        without a record; None: all have one. `is_passed`: a record under an earlier name shows that the dead letter had
+        moved on or was settled."""
         held = False
 
         def seen(outcome: Outcome[LetterVerdict]) -> Step[LetterVerdict] | None:
@@ -152,7 +157,8 @@ class _Search:
         return Step(name=look, delivery=self.delivery, then=seen, keep=keep)
 
     def after(self, at: int) -> Callable[[Outcome[LetterVerdict]], Step[LetterVerdict] | None]:
-        """What to do after the decision under a name: look on, if a new message has taken that name meanwhile."""
+        """Returns the `then` of a step that settles the dead letter under a name. It looks under the next name if a new
+        message has taken this one meanwhile."""
 
         def again(outcome: Outcome[LetterVerdict]) -> Step[LetterVerdict] | None:
             match outcome.verdict:
@@ -175,4 +181,4 @@ class _Search:
 
 
 def _keep(_: Taken) -> None:
-    """The search of the queue gives back what nobody has acknowledged."""
+    """Does nothing: the search of the queue requeues deliveries that were not acknowledged."""

@@ -1,1 +1,1 @@
-"""Tells whether the bridge works: its loops, RabbitMQ and Redis."""
+"""Finds out whether the bridge works: its loops, RabbitMQ and Redis."""

@@ -12,8 +12,8 @@ from bridge.model.part_state import Failed, Ok, PartState, Starting, Waiting
 
 
 class Watching(Protocol):
-    """What the watch last found on RabbitMQ and Redis. `broken`: the findings that break a promise. `policies`: whether
-    the watch reads RabbitMQ's policies."""
+    """What the watch last found on RabbitMQ and Redis. `broken`: the findings that break a promise. `policies`: says
+    whether the watch reads RabbitMQ's policies."""
 
     @property
     def findings(self) -> Sequence[Finding]: ...
@@ -37,9 +37,9 @@ NOT_WATCHED: Final[Watching] = _NotWatched()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
-    """The health of one process or pool. `ok`: whether a send would succeed now, and no finding breaks a promise.
-    `parts`: the broker, the store and each loop, with "ok" or the reason why not; also the process while it stops.
-    `findings`: what an operator should look at. `policies`: whether the watch reads RabbitMQ's policies."""
+    """The health of one process or pool. `ok`: a send would succeed now, and no finding breaks a promise. `parts`: the
+    broker, the store and each loop by name, with "ok" or the reason why not; also the process while it stops.
+    `findings`: what an operator should look at. `policies`: says whether the watch reads RabbitMQ's policies."""
 
     ok: bool
     parts: Mapping[str, str]
@@ -48,27 +48,27 @@ class Health:
 
 
 _HARMFUL: Final = frozenset({"access"})
-"""The loops whose failures harm callers of this process, since another process would serve them better. A process that
-can't read tokens goes on with revoked ones. Without any other loop it takes and hands out messages as before, and the
-loops of other processes do the rest."""
+"""The loops without which a process should get no calls. A process whose loop `access` fails can't read tokens, and
+still accepts revoked ones. If any other loop fails, the process still takes and hands out messages, and the loops of
+other processes do that loop's work."""
 
 
 def serves(part: str, state: PartState) -> bool:
-    """Whether calls should still reach a process with this loop."""
+    """Whether a process should still get calls while its loop `part` is in this state."""
     loop = part.rpartition("/")[2]
     match state:
         case Ok():
             return True
         case Starting():
-            # Its first try may yet find what breaks a promise.
+            # The loop's first try may still find something that breaks a promise.
             return False
         case Waiting() | Failed():
-            # No call waits for another loop. What calls need of the servers is probed each time.
+            # No call waits for any other loop. Each health call probes the servers that calls need.
             return loop not in _HARMFUL
 
 
 def failures(states: Mapping[str, PartState]) -> list[Finding]:
-    """The findings of loops that fail. `states`: of loops by name."""
+    """Returns a finding for each loop that fails. `states`: the states of loops by name."""
     return [
         Finding(
             "warning" if serves(part, state) else "error",
@@ -81,10 +81,11 @@ def failures(states: Mapping[str, PartState]) -> list[Finding]:
 
 
 def merge_workers(own: Health, others: Mapping[str, Any]) -> Health:
-    """The health of all worker processes; `ok` only if each is.
+    """Returns the health of all worker processes together. It is `ok` only if the health of each process is.
 
     Args:
-        others: by the process's name, its `Health` as a JSON object; None for a process that did not answer.
+        own: the health of this process.
+        others: the `Health` of each other process as a JSON object, by name; None if the process did not answer.
     """
     parts, findings, ok = dict(own.parts), list(own.findings), own.ok
     for name, other in others.items():

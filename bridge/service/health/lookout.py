@@ -1,7 +1,7 @@
-"""Probes a server while it may be away, so that the log tells of the outage though nobody asks for the health.
+"""Probes a server while it may be away, so that the log has the outage even if nobody asks for the health.
 
-While all calls go well, nothing is probed. A frozen server, or one that blocks publishers, gives loops nothing to fail
-at.
+While all calls succeed, it probes nothing. It is needed because loops do not notice every outage: a frozen server, or
+one that blocks publishers, may make no loop fail.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LOOK_S: Final = 1.0
 
 class Lookout:
     def __init__(self, name: str, servers: Sequence[Probed], waits: Callable[[], bool]) -> None:
-        """`name`: among the parts. `waits`: whether a loop waits for a server."""
+        """`name`: the lookout's name among the parts. `waits`: returns whether a loop waits for a server."""
         self.status = Status(name, state=OK)
         self._servers = servers
         self._waits = waits

@@ -10,11 +10,11 @@ import structlog
 log = structlog.get_logger(__name__)
 
 HOLD_S: Final = 5.0
-"""How long a server must work before its outage has ended. A server that comes and goes logs no more often."""
+"""How long a server must work before its outage counts as ended. So a server that comes and goes fills no log."""
 
 
 class Outage:
-    """What is known of one server's outage. Moments are seconds of a monotonic clock."""
+    """The outage of one server, if there is one. Moments are seconds of a monotonic clock."""
 
     def __init__(self, part: str) -> None:
         """`part`: the server's name in `/health/ready`."""
@@ -23,11 +23,11 @@ class Outage:
 
     @property
     def lasts(self) -> bool:
-        """Whether the server is away, or has come back too lately."""
+        """Whether the server is away, or has worked for less than `HOLD_S` since it came back."""
         return self._since_s < inf
 
     def seen(self, state: str, now_s: float) -> None:
-        """Notes the result of a probe, as `Probe.state` has it."""
+        """Notes the result of a probe. `state`: as in `Probe`."""
         if state != "ok":
             self._works_since_s = inf
             if not self.lasts:

@@ -1,4 +1,4 @@
-"""Probes a server for everybody who asks whether a send would succeed now."""
+"""Probes a server, for all callers that ask whether a send would succeed now."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _FRESH_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The result of a probe. `state`: "ok" if a send would succeed, or the reason why not. `findings`: parts of the
-    server that fail while others work."""
+    """The result of a probe. `state`: "ok" if a send would succeed, or the reason why not. `findings`: about parts of
+    the server that fail while other parts work."""
 
     state: str
     findings: Sequence[Finding] = ()
@@ -40,9 +40,9 @@ class _Run:
 
 
 class Probed:
-    """Probes one server. Calls share a probe, and a good result is good for half a second, so many calls cost no more
-    than two probes a second. A bad one counts only for calls that came before its probe began: the server may have come
-    back since, or a send may have begun on another node."""
+    """Probes one server. Callers share a probe, and a good result serves later callers for half a second. So while all
+    is well there are at most two probes a second. A bad result serves only callers that asked before its probe began:
+    since then the server may have come back."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class Probed:
         part: str,
         within_s: float,
     ) -> None:
-        """`probe`: does what a send does; it raises a BridgeError if a send would fail, and returns the findings.
-        `troubled_s`: the moment of `monotonic()` at which a call was last in trouble. `server`, `part`: its name in
-        texts and among the parts. `within_s`: how long a send may take."""
+        """`probe`: does what a send does; it raises a BridgeError if a send would fail, and returns findings.
+        `troubled_s`: returns the moment of `monotonic()` at which a call of the server last failed or timed out.
+        `server`: its name in texts. `part`: its name among the parts. `within_s`: how long a send may take."""
         self.outage = Outage(part)
         self.troubled_s = troubled_s
         self._probe = probe
@@ -65,8 +65,9 @@ class Probed:
         self._latest: _Run | None = None
 
     async def result(self) -> Probe:
-        """Returns a result that is half a second old at most, and no older than a call in trouble. It takes no longer
-        than a send may take. The outage learns of it."""
+        """Returns a good result that is at most half a second old and newer than the last call that failed or timed
+        out, or else the result of a probe that began now. Takes no longer than a send may take. Notes the result in
+        `outage`."""
         asked_s = monotonic()
         by_s = asked_s + self._within_s
         run = self._latest
@@ -74,7 +75,7 @@ class Probed:
             run = self._begun()
         result = await run.until(by_s)
         if result is not None and result.state != "ok" and run.began_s < asked_s:
-            # Another call may have begun one meanwhile.
+            # Another caller may have begun a probe since.
             later = self._latest
             run = later if later is not None and later.began_s >= asked_s else self._begun()
             result = await run.until(by_s)
@@ -87,7 +88,7 @@ class Probed:
         return self._latest
 
     def renew(self) -> None:
-        """Makes the next call probe again."""
+        """Makes the next `result` probe again."""
         self._ended_s = -inf
 
     def end(self) -> None:

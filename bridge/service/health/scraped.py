@@ -20,8 +20,8 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The messages of one pool: by topic, and in the bridge's own queues. `whole`: whether each server answered that
-    was asked."""
+    """The numbers of messages in one pool: by topic, and in the bridge's own queues. `whole`: every server that was
+    asked has answered."""
 
     topics: Mapping[str, TopicState]
     queues: Sequence[QueueDepth]
@@ -39,7 +39,7 @@ class Scraped:
         self._store_part = context.part_name("store")
 
     async def figures(self, parts: Mapping[str, str]) -> Figures:
-        """Returns the figures of those servers whose part is "ok"."""
+        """Returns the figures. Asks only servers whose state is "ok". `parts`: the states by name, as in `Health`."""
         topics, depths = await asyncio.gather(
             _asked(parts[self._store_part], self._topics.states), _asked(parts[self._broker_part], self._broker.depths)
         )
@@ -47,7 +47,7 @@ class Scraped:
         return Figures(topics or {}, queues, topics is not None and depths is not None)
 
     async def show_servers(self, states: Mapping[str, str]) -> None:
-        """Shows what this process knows of its servers. `states`: "ok" for `broker` and `store`, if they answered."""
+        """Sets the metrics about this pool's servers. `states`: the states of `broker` and `store`, as in `Health`."""
         blocked = await self._broker.blocked()
         if blocked or states["broker"] == "ok":
             BLOCKED.labels(self._broker_part).set(blocked)
@@ -60,7 +60,8 @@ class Scraped:
 
 
 async def _asked(state: str, ask: Callable[[], Awaitable[Mapping[str, Answer]]]) -> Mapping[str, Answer] | None:
-    """Returns the answer of a server in the state "ok", none of another, or None if it does not answer."""
+    """Asks a server if its state is "ok", and returns its answer; None if it does not answer. In any other state,
+    returns an empty mapping."""
     if state != "ok":
         return {}
     try:

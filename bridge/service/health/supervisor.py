@@ -1,8 +1,9 @@
-"""Runs loops for as long as the process lives, and says what state each is in.
+"""Runs loops for as long as the process lives, and keeps the state of each loop.
 
 A loop repeats a pass, which ends, or a session over a channel, which lasts until the channel is lost. Whatever fails,
-the loop goes on: after a moment if a server is away, and after 1 s, 2 s, 4 s and at last 60 s if it meets a bug. It
-shows the bug until a whole pass went well. A bug with one message, and one of a session, it shows for 20 seconds.
+the loop goes on. The pause is short if a server is away. If the loop meets a bug, the pauses are 1 s, 2 s, 4 s and at
+last 60 s. Its state shows the bug until a whole pass went well. If the bug concerns one message or a session, the state
+shows it until 20 seconds went well.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from bridge.model.recent import Recent
 log = structlog.get_logger(__name__)
 
 HOLD_S: Final = 20.0
-"""How long a session must last without an error before it counts as well. What is at fault is tried again sooner: a
-message after 5 s, a bulk operation after 15 s."""
+"""How long a session must run without an error before it counts as well. It is longer than the pause before a failed
+message (5 s) or bulk operation (15 s) is tried again."""
 
 _LONGEST_PAUSE_S: Final = 60.0
 _DOUBLINGS: Final = 6
 _QUIET_S: Final = 60.0
-"""A loop that fails and recovers by turns logs no more often."""
+"""The least time between two log lines of a loop that fails and recovers again and again."""
 _KINDS: Final = 32
 _MOST_AT_FAULT: Final = 1_000
 
 
 class Reported(Protocol):
-    """What is known of a loop. `name`: among the parts of all pools."""
+    """A loop's name and state. `name`: its name among the parts of all pools."""
 
     @property
     def name(self) -> str: ...
@@ -66,8 +67,8 @@ class Status:
         self._crashes = 0
         self._at_fault: Recent[str, None] = Recent(_MOST_AT_FAULT)
         self._is_crash = False  # the latest error ended a pass or a session
-        self._troubled_s = -inf  # the latest moment without good seconds before it
-        self._began_s = 0.0  # of the present failures
+        self._troubled_s = -inf  # the latest moment at which the loop failed or was not working
+        self._began_s = 0.0  # when the present failures began
         self._logged_s: Recent[str, float] = Recent(_KINDS)  # by kind of error
         self._warned_s = -_QUIET_S
         self._is_warned = False
@@ -80,14 +81,14 @@ class Status:
         return self._failed
 
     def passed(self) -> None:
-        """A whole pass went well, except for messages that failed alone."""
+        """Notes that a whole pass went well, except for messages that failed alone."""
         if self._is_crash:
             self._troubled_s = -inf
         self._now, self._is_warned = OK, False
         self._recover()
 
     def working(self) -> None:
-        """The session is open, or a batch of it went well."""
+        """Notes that the session is open, or that a batch of it went well."""
         if not isinstance(self._now, Ok):
             self._troubled_s = monotonic()
             self._now = OK
@@ -95,7 +96,8 @@ class Status:
         self._recover()
 
     def mended(self, items: Iterable[str]) -> None:
-        """These messages went well, so a bug that concerned one of them is gone. It iterates only after a bug."""
+        """Notes that these messages went well, so a bug that concerned one of them is gone. `items`: message ids;
+        iterated only after a bug."""
         if not len(self._at_fault):
             return
         for item in items:
@@ -105,8 +107,8 @@ class Status:
             self._recover()
 
     def waits(self, error: Unavailable) -> None:
-        """A server is away. If it is one of several Redis servers, the state stays `Ok`: the work on the others goes
-        on."""
+        """Notes that a server is away. If it is only one of several Redis servers, the state stays `Ok`, because the
+        work on the other servers goes on."""
         self._recover()
         if not error.partly:
             since_ms = self._now.since_ms if isinstance(self._now, Waiting) else int(time() * 1_000)
@@ -119,7 +121,8 @@ class Status:
             self._is_warned, self._warned_s = True, now_s
 
     def failed(self, error: BaseException, *, item: str = "", **what: object) -> None:
-        """The loop met a bug. `item`: the id of the message, if it concerns one. `what`: more for the log."""
+        """Notes that the loop met a bug. `item`: the id of the message that the bug concerns; empty: it concerns none.
+        `what`: further fields of the log line."""
         if item:
             self._at_fault.note(item, None)
             what["id"] = item
@@ -138,7 +141,8 @@ class Status:
             log.error("loop.failed", loop=self.name, kind=kind, count=self._failed.count, exc_info=error, **what)
 
     async def attempt(self, once: Callable[[], Awaitable[float | None]]) -> float | None:
-        """Runs a pass or a session. Returns how many seconds to wait before the next; None: for ever."""
+        """Runs a pass or a session, and notes how it ended. Returns the seconds to wait before the next one; None: for
+        ever. `once`: returns the same after a pass that went well."""
         try:
             pause_s = await once()
         except Unavailable as error:
@@ -165,7 +169,7 @@ class Status:
 
 
 class Joined:
-    """The status of a loop that runs others. Its state is the worst one."""
+    """The status of a loop that runs other loops. Its state is the worst of theirs (`part_state.worst`)."""
 
     def __init__(self, name: str, others: Callable[[], Iterable[Reported]]) -> None:
         self.name = name
@@ -177,20 +181,21 @@ class Joined:
 
 
 async def retrying(status: Status, once: Callable[[], Awaitable[float | None]]) -> NoReturn:
-    """Repeats `once` for ever: see `Status.attempt`."""
+    """Repeats `once` for ever, as `Status.attempt` runs it."""
     while True:
         pause_s = await status.attempt(once)
         await (asyncio.get_running_loop().create_future() if pause_s is None else asyncio.sleep(pause_s))
 
 
 def _is_cancelled() -> bool:
-    """Whether this task was cancelled, and not just something that it awaited."""
+    """Whether this task itself was cancelled, and not only something that it awaited."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
 
 def _place(error: BaseException) -> str:
-    """The line of the bridge at which the error came, as `module:line`."""
+    """Returns the innermost line of the bridge in the error's trace, as `module:line`. Lines of this module do not
+    count."""
     place, trace = "", error.__traceback__
     while trace is not None:
         module = trace.tb_frame.f_globals.get("__name__", "")

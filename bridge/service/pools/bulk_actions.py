@@ -1,6 +1,6 @@
 """Finds the messages that a filter matches and changes them: a few at once, many as an operation.
 
-An operation goes on in the loop `bridge/loops/operations.py`, a portion at a time. Both take the same way here:
+An operation goes on in the loop `bridge/loops/operations.py`, a portion at a time. The loop uses the methods here:
 `portion` finds messages, and `run` changes them. The operations of all pools are in the Redis of the default pool.
 """
 
@@ -25,14 +25,14 @@ from bridge.store.messages.outcomes import Outcome
 from bridge.store.messages.verdicts import LookVerdict
 
 AT_ONCE: Final = 1_000
-"""The most messages that a call changes itself. More become an operation."""
+"""The most messages that a call changes itself. For more messages it begins an operation."""
 PORTION: Final = 250
-"""The messages that are changed together. Other calls get their turns in between."""
+"""How many messages are changed together. Other calls get their turns between two portions."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Portion:
-    """Messages that match. `cursor`: where to look for more; None at the end."""
+    """Messages that match. `cursor`: where to search for further messages; None: there are none."""
 
     targets: list[Target]
     cursor: str | None
@@ -40,7 +40,8 @@ class Portion:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Applied:
-    """What a call did. `operation`: does the rest; None if nothing is left."""
+    """What a call did. `matched`: how many messages match. `operation`: the operation that changes them; None: the call
+    has changed them itself, or was a dry run."""
 
     matched: int
     progress: Progress
@@ -54,7 +55,8 @@ class BulkActions:
         self.operations = Operations(pools.default.context)
 
     async def moment_ms(self) -> int:
-        """Returns the moment at which an action begins: not before any message that a client has sent by now.
+        """Returns the moment at which an action begins, in Unix ms. It is later than the creation of all messages that
+        clients have sent by now.
 
         Raises:
             StoreUnavailable: the Redis of one pool did not answer.
@@ -64,10 +66,11 @@ class BulkActions:
         return max(int(store.clock.latest_ms() or store.clock.now_ms()) + 1 for store in stores)
 
     async def apply(self, bulk: Bulk, *, who: str, dry_run: bool) -> Applied:
-        """Counts the messages that match and changes them, or begins an operation that does.
+        """Counts the messages that match and changes them, or begins an operation that changes them. `who`: as in
+        `Action`. `dry_run`: only counts.
 
         Raises:
-            NotFound: the filter names one topic, and there is none of this name.
+            NotFound: the filter names one topic, and that topic does not exist.
             Conflict: too many operations run.
             Unavailable: some messages may be changed.
         """
@@ -82,21 +85,22 @@ class BulkActions:
         return Applied(matched=matched, progress=progress)
 
     async def portion(self, bulk: Bulk, cursor: str | None, limit: int = PORTION) -> Portion:
-        """Finds the next messages that match, by due moment. They may be fewer than the limit, and even none.
+        """Finds the next messages that match, by due moment. It may find fewer than `limit`, and even none, before the
+        last portion.
 
         Raises:
-            NotFound: the filter names one topic, and there is none of this name.
+            NotFound: the filter names one topic, and that topic does not exist.
             StoreUnavailable
         """
         page = await self._search.page(bulk.filter, sees=bulk.reach.has, limit=limit, cursor=cursor)
         return Portion(targets=await self._targets(bulk, page.items), cursor=page.next_cursor)
 
     async def run(self, bulk: Bulk, targets: Sequence[Target], check: Check = lambda: None) -> Progress:
-        """Does to these messages what is asked. A message that is changed already counts as done. `check`: called
-        before each burst of changes.
+        """Carries out the action on these messages. A message that is already changed counts as done. `check`: called
+        before each burst of changes; it raises an error to stop them.
 
         Raises:
-            Unavailable, or an error of `check`: some may be changed. Run it again with the same messages.
+            Unavailable, or an error of `check`: some messages may be changed. Run it again with the same messages.
         """
         by_pool: dict[str, list[Target]] = defaultdict(list)
         for target in targets:
@@ -107,7 +111,7 @@ class BulkActions:
         return Progress.of(results.values())
 
     async def _matching(self, bulk: Bulk) -> tuple[list[Target], int]:
-        """Returns the first messages that match, at most `AT_ONCE`, and how many do."""
+        """Returns the first messages that match, at most `AT_ONCE`, and how many messages match in all."""
         first: list[Target] = []
         matched = 0
         most = bulk.most
@@ -127,8 +131,8 @@ class BulkActions:
         return first[: min(matched, AT_ONCE)], matched
 
     async def _count(self, bulk: Bulk, found: Sequence[Found]) -> int:
-        """Counts those that match. The index alone is sure of a message that waits for a later moment, and of a leased
-        one. Of others it may have entries whose records are forgotten."""
+        """Counts the found messages that match. For a leased message, or one that waits for a later moment, the index
+        entry is proof enough. Other entries may be of forgotten records, so this reads their records."""
         unsure = [one for one in found if one.state is not State.LEASED and one.due_ms <= bulk.began_ms]
         unsure += [one for one in found if one.due_ms > bulk.began_ms and one.state is not State.WAITING]
         at_goal = sum(one.due_ms == bulk.due_ms and one.due_ms > bulk.began_ms for one in found)

@@ -1,4 +1,4 @@
-"""Counts waiting messages by when they are due: the bins of three charts, of the next minute, hour and day. Pure."""
+"""Counts waiting messages by when they are due: bins for three charts, of the next minute, hour and day. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ BINS: Final = 12
 _SPANS_MS: Final = (60_000, 3_600_000, 86_400_000)
 
 EDGES_MS: Final = tuple(span_ms // BINS * (at + 1) for span_ms in _SPANS_MS for at in range(BINS))
-"""The edges of `counts`. Each span ends before the first bin of the next one does."""
+"""The edges for `pages.counts`. Each span ends before the first bin of the next span ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class DueBins:
-    """Waiting messages that are overdue, due in each twelfth of the next minute, hour and day, and due later."""
+    """The numbers of waiting messages: overdue, due in each twelfth of the next minute, hour and day, and due later."""
 
     overdue: int
     minute: list[int]
@@ -25,9 +25,9 @@ class DueBins:
 
 
 def due_bins(by_due: Sequence[int]) -> DueBins:
-    """Returns the bins. `by_due`: the overdue ones, those before each of `EDGES_MS`, and the others.
+    """Returns the bins. `by_due`: as in `pages.Counts`, for `EDGES_MS`.
 
-    The hour begins with the minute, and the day with the hour.
+    The hour's first bin includes the whole minute, and the day's first bin includes the whole hour.
     """
     overdue, *before_edges, later = by_due
     minute, hour, day = (before_edges[at : at + BINS] for at in range(0, len(before_edges), BINS))
@@ -37,7 +37,7 @@ def due_bins(by_due: Sequence[int]) -> DueBins:
 
 
 def summed(parts: Sequence[DueBins]) -> DueBins:
-    """Returns the sums of several topics."""
+    """Adds up the bins of several topics."""
     return DueBins(
         overdue=sum(part.overdue for part in parts),
         minute=_columns([part.minute for part in parts]),

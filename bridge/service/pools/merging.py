@@ -1,6 +1,6 @@
-"""Merges the indexes of many topics into one order, without looking at more entries than it needs. Pure.
+"""Merges the indexes of many topics into one order, and reads few more entries than it needs. Pure.
 
-Each index is read in portions. An entry can be taken once no index can have an earlier one that was not read.
+Each index is read in portions. An entry can be taken once no index can have an earlier entry that was not read yet.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from bridge.model.filter import Found, Order
 from bridge.store.messages.parts import Entry, Part
 
 Position = tuple[int, str, str]
-"""A due moment, a topic and an id: the order of a search. All three are compared as Redis compares them."""
+"""A due moment, a topic and an id. Searches sort by these three, and compare them as Redis does."""
 
 BELOW_IDS, ABOVE_IDS = "\x01", "\x7f"  # every id is between them
 A_ROUND: Final = 2_000
-"""The most entries that one round looks at, if there are no more indexes than that."""
+"""The most entries that one round looks at. With more indexes than this, it looks at one entry of each."""
 
 CALL_COST: Final = 20
-"""A call about one index costs as much time as looking at so many entries."""
+"""The cost of one call about an index: it takes as much time as to look at this many entries."""
 
 MOST_COST: Final = 20_000
-"""The cost, beyond that of one look at each index, after which a page ends, however few messages it has."""
+"""The cost after which a page ends, however few messages it has. The first look at each index does not count."""
 
 
 class Index(NamedTuple):
@@ -35,7 +35,7 @@ class Index(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Looks at so many entries of an index, behind a cursor."""
+    """A request to look at `limit` entries of an index behind `cursor`; None: from the beginning."""
 
     index: Index
     cursor: Entry | None
@@ -43,8 +43,9 @@ class Ask:
 
 
 class Merge:
-    """The merge of one page. `behind`: the position where the page before ended. `a_call`: the most entries that one
-    call looks at."""
+    """The merge for one page. `behind`: the position where the page before ended; None: this is the first page.
+    `a_call`: the most entries that one call looks at. `position`: where this page ends so far. `looked`: how many
+    entries were looked at."""
 
     def __init__(self, indexes: Iterable[Index], order: Order, behind: Position | None, *, a_call: int) -> None:
         self._descends = order is Order.DESC
@@ -58,11 +59,12 @@ class Merge:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to take."""
+        """Whether no entry is left to take."""
         return not self._open and not self._known
 
     def asks(self, wanted: int) -> list[Ask]:
-        """What to read, so that `wanted` entries can be taken. Empty: they can be taken now, or it costs too much."""
+        """Returns what to read so that `wanted` entries can be taken. Empty: they can be taken now, or the page has
+        cost too much already."""
         enough = _position(self._known[wanted - 1]) if len(self._known) >= wanted else None
         short = [
             (index, reached)
@@ -72,8 +74,8 @@ class Merge:
         if self._cost is None:
             limit, self._cost = self._limit(len(short)), 0
         else:
-            # Those that are the least far: no entry behind them can be taken before they are read on. They are few, so
-            # that each call looks at as many entries as it costs.
+            # Read on in the indexes that were read the least far: until then, no entry behind those places can be
+            # taken. Few indexes, so that each call looks at as many entries as it costs.
             short.sort(key=lambda one: one[1] or (0, "", ""), reverse=self._descends)
             short = short[: A_ROUND // CALL_COST]
             limit = self._limit(len(short))
@@ -82,7 +84,7 @@ class Merge:
         return [Ask(index, self._cursor(index, reached), limit) for index, reached in short]
 
     def add(self, ask: Ask, part: Part) -> None:
-        """Notes what was read."""
+        """Notes the answer to a request of `asks`."""
         topic = ask.index.topic
         self.looked += part.looked
         self._known += [Found(topic, message_id, due_ms, state) for due_ms, message_id, state in part.entries]
@@ -93,8 +95,11 @@ class Merge:
             self._open[ask.index] = (due_ms, topic, message_id)
 
     def take(self, most: int) -> list[Found]:
-        """The next entries in order, as far as they are certain. `position` is then behind them, and behind all that
-        does not match before the next one."""
+        """Returns the next entries in order, up to `most`, as far as no unread entry can come before them.
+
+        Moves `position` behind the returned entries. If it returns all of these, `position` moves on to where the
+        indexes were read, past entries that do not match.
+        """
         self._known.sort(key=_position, reverse=self._descends)
         certain = self._known
         frontier: Position | None = None
@@ -116,7 +121,7 @@ class Merge:
         return max(1, min(self._a_call, A_ROUND // max(1, calls)))
 
     def _cursor(self, index: Index, reached: Position | None) -> Entry | None:
-        """The place in this index from which to read."""
+        """Returns the entry of this index behind which to read; None: from the beginning."""
         if reached is not None:
             return reached[0], reached[2]
         if self._behind is None:
@@ -124,8 +129,9 @@ class Merge:
         due_ms, topic, message_id = self._behind
         if index.topic == topic:
             return due_ms, message_id
-        # The entries of one moment are in the order of their topics. So those of an earlier topic are all passed, and
-        # those of a later one are all to come; in descending order the other way round.
+        # Entries with one due moment are in the order of their topics. So in ascending order, entries of an earlier
+        # topic come before this page, and entries of a later topic after its begin; in descending order the other way
+        # round.
         return due_ms, ABOVE_IDS if index.topic < topic else BELOW_IDS
 
     def _before(self, one: Position, other: Position) -> bool:
@@ -137,5 +143,5 @@ def _position(found: Found) -> Position:
 
 
 def position_of(found: Found) -> Position:
-    """Where the message is in the order."""
+    """Returns the position of a message in the order of a search."""
     return _position(found)

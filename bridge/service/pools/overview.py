@@ -1,7 +1,8 @@
-"""Samples the figures of all pools, at most every two seconds however many clients look.
+"""Samples the figures of all pools, at most every two seconds, however many clients look at them.
 
-After a sample it rests for nine times as long as Redis took to count, so many topics make it slower, and not Redis. The
-wait for a server that does not answer earns no rest: its figures would be old while somebody looks for the fault.
+After a sample it rests for nine times as long as Redis took to count. So many topics slow down the sampling, and not
+Redis. The wait for a server that does not answer does not count for the rest: the figures would be old while an
+operator looks for the fault.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ _LATENESS_OVER_S: Final = 60.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicFigures:
-    """The messages of one topic. The ages are those of the oldest message; 0: there is none. Nobody is late while the
-    topic is paused."""
+    """The messages of one topic. `oldest_overdue_ms`: for how long the oldest waiting message has been due; 0: none is
+    overdue, or the topic is paused. `oldest_ready_ms`: for how long the oldest ready message has been due; 0: there is
+    none."""
 
     by_state: Mapping[str, int]
     due: DueBins
@@ -45,9 +47,10 @@ class TopicFigures:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
-    """The figures of a moment. `at_ms`: when the servers were asked. `missing`: the pools whose Redis did not answer.
-    `rates`: messages a second by step and topic; None in a first sample. `queues`: messages in the bridge's own queues;
-    None if a RabbitMQ did not answer."""
+    """The figures of one moment. `at_ms`: when the servers were asked, in Unix ms. `missing`: the pools whose Redis did
+    not answer. `rates`: messages a second by step and topic; None in the first sample. `lateness`: of releases in about
+    the last minute; None in the first sample. `queues`: the numbers of messages in the bridge's own queues; None if a
+    RabbitMQ did not answer."""
 
     at_ms: int
     health: Health
@@ -59,7 +62,8 @@ class Sample:
 
 
 class Overview:
-    """The sampler of one process. `health`: of all processes of its `serve`. `worker_rpc`: asks them for counts."""
+    """The sampler of one process. `health`: returns the health of all worker processes of its `serve`. `worker_rpc`:
+    asks these for counts."""
 
     def __init__(
         self, services: Mapping[str, Service], health: Callable[[], Awaitable[Health]], worker_rpc: WorkerRpc
@@ -74,7 +78,7 @@ class Overview:
         self._stopping = asyncio.Event()
 
     async def sample(self) -> Sample:
-        """The latest sample, or a new one."""
+        """Returns the latest sample, or takes a new one if the rest after the latest has passed."""
         async with self._one_at_a_time:
             if self._latest is None or monotonic() >= self._again_s:
                 self._latest, counting_s = await self._sample()
@@ -83,7 +87,7 @@ class Overview:
             return self._latest
 
     async def rest(self) -> bool:
-        """Waits until the next sample may be new. False: the process stops."""
+        """Waits for two seconds, after which `sample` may return a new one. Returns False if the process stops."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), EVERY_S)
         return not self._stopping.is_set()
@@ -93,8 +97,8 @@ class Overview:
         self._stopping.set()
 
     async def _sample(self) -> tuple[Sample, float]:
-        """Asks all servers at once, so several silent ones cost the longest time limit and not the sum. Returns also
-        the seconds that the counts took."""
+        """Takes a sample. Asks all servers at once, so if several are silent, the sample takes the longest time limit
+        and not the sum. Also returns the seconds that Redis took to count."""
         services = self._services
         at_ms, at_s = int(time() * 1_000), monotonic()
         health, here, others, pools, queues = await asyncio.gather(
@@ -130,7 +134,7 @@ class _PoolFigures:
 
 
 async def _figures(service: Service) -> _PoolFigures | None:
-    """Returns None if the pool's Redis did not answer."""
+    """Returns the figures of a pool's topics; None if the pool's Redis did not answer."""
     began_s = monotonic()
     try:
         counted = await service.context.topics.counted(EDGES_MS)
@@ -158,8 +162,8 @@ def _summed(queues: list[dict[str, int] | None]) -> dict[str, int] | None:
 
 
 def topic_figures(counted: Counts, policy: Policy) -> TopicFigures:
-    """Returns the figures of a topic. On direct release RabbitMQ makes messages ready, and no bridge updates their
-    records. So all that are due count as ready."""
+    """Returns the figures of a topic. With direct release, RabbitMQ makes messages ready and no bridge updates their
+    records. So all waiting messages that are due count as ready."""
     by_state = {state.label: count for state, count in zip(SHOWN_STATES, counted.by_state, strict=True)}
     due = due_bins(counted.by_due)
     overdue_ms, ready_ms = counted.oldest_waiting_ms, counted.oldest_ready_ms

@@ -37,16 +37,17 @@ class Routes:
     namespaces: Mapping[str, str]
 
     def of(self, topic: str) -> str:
-        """The name of the topic's pool."""
+        """Returns the name of the topic's pool."""
         namespace, slash, _ = topic.partition("/")
         return self.namespaces.get(namespace, DEFAULT) if slash else DEFAULT
 
 
 class Pools:
-    """Everything a front end works with.
+    """The services of all pools, for the front ends: HTTP API, wires and console.
 
-    `services`: one for each pool, by the pool's name. `default`: the default pool's service. It also holds what belongs
-    to no topic: tokens, request rates, task numbers and operators' actions. `overview`: the figures of all pools.
+    `services`: one for each pool, by the pool's name. `default`: the default pool's service. Its servers also keep what
+    belongs to no topic: tokens, request rates, task numbers and operators' actions. `overview`: the figures of all
+    pools.
     """
 
     def __init__(
@@ -64,11 +65,11 @@ class Pools:
         return self.default.settings
 
     def serving(self, topic: str) -> Service:
-        """The service of the topic's pool."""
+        """Returns the service of the topic's pool."""
         return self.services[self._routes.of(topic)]
 
     def serving_all(self, topics: Sequence[str]) -> Service:
-        """The service of the one pool that has all these topics.
+        """Returns the service of the one pool that has all these topics.
 
         Raises:
             InvalidRequest: the topics belong to more than one pool.
@@ -106,7 +107,7 @@ class Pools:
             raise
 
     def drain(self) -> None:
-        """Prepares for the stop: see `Service.drain`. Streams of the overview end."""
+        """Prepares all services for the stop (`Service.drain`), and ends the streams of the overview."""
         self.overview.end()
         for service in self.services.values():
             service.drain()
@@ -117,17 +118,17 @@ class Pools:
         await self._each(lambda service: service.stop())
 
     async def health(self) -> Health:
-        """The health of this process and of its other worker processes.
+        """Returns the health of all worker processes of this `serve`.
 
-        A stopping process reports itself alone: the others stop too and may be gone.
+        A process that stops reports only its own health: the other processes stop too and may be gone.
         """
         own = await self.own_health()
         return own if "process" in own.parts else merge_workers(own, await self.worker_rpc.ask("health"))
 
     async def own_health(self) -> Health:
-        """The health of this process: `ok` as long as one pool is.
+        """Returns the health of this process. It is `ok` if the health of at least one pool is.
 
-        The names of parts, findings and policies of pools other than the default one start with the pool's name.
+        Parts, findings and policies of other pools than the default one begin with the pool's name.
         """
         health_by_pool = dict(zip(self.services, await self._each(lambda service: service.health()), strict=True))
         own = health_by_pool[DEFAULT]
@@ -148,9 +149,9 @@ class Pools:
         )
 
     async def exposition(self) -> tuple[bytes, str]:
-        """The metrics of this process and of its other worker processes for Prometheus, and their content type.
+        """Returns the metrics of all worker processes of this `serve` for Prometheus, and their content type.
 
-        Asks RabbitMQ and Redis now. Without it the metrics would show a frozen server as it was before.
+        Asks RabbitMQ and Redis first. Otherwise the metrics would show a frozen server as it was before.
         """
         figures, others = await asyncio.gather(
             self._each(lambda service: service.figures()), self.worker_rpc.ask("metrics")
@@ -162,7 +163,7 @@ class Pools:
         return await page.render(self.worker_rpc.name, others)
 
     async def slots(self) -> list[Slots]:
-        """The slots of all pools.
+        """Returns the slots of all pools.
 
         Raises:
             Unavailable: a server of one pool did not answer.
@@ -170,7 +171,8 @@ class Pools:
         return await self._each(lambda service: slots_of(service.context))
 
     def queues_pages(self) -> dict[str, str | None]:
-        """By namespace, and under "" for all others: where RabbitMQ's UI shows queues. None: no setting says so."""
+        """Returns the addresses of the pages on which RabbitMQ's UI shows queues, by namespace. "" has the address for
+        all other topics. None: no setting names the UI."""
         pages = {
             pool: service.settings.management_url
             and queues_page(service.settings.management_url, service.settings.amqp_url)
@@ -179,7 +181,7 @@ class Pools:
         return {"": pages[DEFAULT]} | {namespace: pages[pool] for namespace, pool in self._routes.namespaces.items()}
 
     async def topic_names(self) -> list[str]:
-        """The names of the topics of all pools, sorted.
+        """Returns the names of the topics of all pools, sorted.
 
         Raises:
             StoreUnavailable: the Redis of one pool did not answer.
@@ -188,7 +190,7 @@ class Pools:
         return sorted({name for pool_names in names for name in pool_names})
 
     async def subscribed_topics(self) -> list[str]:
-        """The topics of all pools that have a subscription, sorted.
+        """Returns the topics of all pools that have a subscription, sorted.
 
         Raises:
             StoreUnavailable: the Redis of one pool did not answer.
@@ -197,7 +199,7 @@ class Pools:
         return sorted({name for pool_names in names for name in pool_names})
 
     async def topic_infos(self) -> list[TopicInfo]:
-        """The topics of all pools.
+        """Returns the topics of all pools, with their counts.
 
         Raises:
             StoreUnavailable: the Redis of one pool did not answer. A shorter list would look complete.
@@ -208,7 +210,8 @@ class Pools:
     async def topic_page(
         self, *, sees: Callable[[str], bool], prefix: str, limit: int, cursor: str | None
     ) -> TopicPage:
-        """A page of the topics of all pools, by name. `sees`: whether the caller may see a topic.
+        """Returns a page of the topics of all pools, by name. `sees`: returns whether the caller may see a topic.
+        `prefix`: how the names begin. `cursor`: of the page before; None: the first page.
 
         Raises:
             InvalidRequest: no page gave this cursor.
@@ -230,7 +233,7 @@ class Pools:
         )
 
     async def find(self, topics: Sequence[str], message_id: str) -> list[Message]:
-        """The messages with this id in the given topics, which may belong to several pools."""
+        """Returns the messages with this id in the given topics, which may belong to several pools."""
         topics_by_pool: dict[str, list[str]] = {}
         for topic in topics:
             topics_by_pool.setdefault(self._routes.of(topic), []).append(topic)

@@ -1,4 +1,4 @@
-"""Searches for messages over topics and pools: a page at a time, each with a bound on the work."""
+"""Searches for messages over topics and pools. Each page has a bound on its work."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from bridge.store.messages.records import Records
 Answer = TypeVar("Answer")
 
 MOST_READ: Final = 2_000
-"""The records after which a page by reason ends. The reason is in the record alone."""
+"""How many records a page by reason reads at most. Only the record has the reason."""
 
 _A_CALL: Final = 500
-"""The most entries of one call, in which Redis serves nobody else for a millisecond."""
+"""The most entries that one call looks at. Such a call takes a millisecond, in which Redis serves nobody else."""
 
 _RECORDS_AT_ONCE: Final = 500
 _CALLS_AT_ONCE: Final = 250
@@ -40,8 +40,8 @@ Sees = Callable[[str], bool]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FoundPage:
-    """`next_cursor`: for the next page; None if this is the last one. A page before the last one may have fewer
-    messages than its limit, and even none."""
+    """A page of a search. `next_cursor`: for the next page; None: this page is the last. A page before the last may
+    have fewer messages than its limit, and even none."""
 
     items: list[Found]
     next_cursor: str | None
@@ -60,15 +60,16 @@ class Search:
         limit: int = 100,
         cursor: str | None = None,
     ) -> FoundPage:
-        """The next messages that match, by due moment, then by topic, then by id.
+        """Returns the next messages that match, by due moment, then by topic, then by id.
 
         Args:
-            sees: whether the caller may see a topic. It is asked for topics of a glob; the caller asks itself about a
-                topic that the filter names.
+            sees: returns whether the caller may see a topic. It is called for the topics that a glob matches. If the
+            filter names one topic, the caller has checked that topic itself.
+            cursor: of the page before; None: the first page.
 
         Raises:
             InvalidRequest: no page gave this cursor.
-            NotFound: the filter names one topic, and there is none of this name.
+            NotFound: the filter names one topic, and that topic does not exist.
             StoreUnavailable: the Redis of one pool did not answer. A shorter page would look complete.
         """
         behind = None if cursor is None else read_place(cursor)
@@ -99,8 +100,8 @@ class Search:
     async def messages(
         self, wanted: Filter, *, sees: Sees, order: Order = Order.ASC, limit: int = 100, cursor: str | None = None
     ) -> Page:
-        """The same page with whole messages. It ends before its bodies exceed 8 MiB, or after one larger body. Raises
-        as `page`."""
+        """As `page`, but with whole messages. The page ends before its bodies exceed 8 MiB, or after one larger
+        body."""
         page = await self.page(wanted, sees=sees, order=order, limit=limit, cursor=cursor)
         weighed = await self._run_about(page.items, Records.weigh)
         shown = page.items[next(portions([outcome.extra for outcome in weighed]), slice(0, 0))]
@@ -116,8 +117,8 @@ class Search:
     async def batches(
         self, wanted: Filter, *, sees: Sees, order: Order = Order.ASC, limit: int = 1_000, cursor: str | None = None
     ) -> AsyncIterator[FoundPage]:
-        """Yields pages until the last one. A page may be empty. A message whose due moment changes meanwhile may come
-        twice, or not at all. Raises as `page`."""
+        """Yields all pages of a search. A page may be empty. A message whose due moment changes meanwhile may be on two
+        pages, or on none. Raises as `page`."""
         while True:
             page = await self.page(wanted, sees=sees, order=order, limit=limit, cursor=cursor)
             yield page
@@ -140,7 +141,8 @@ class Search:
         indexes = [
             Index(topic, bucket) for topic in topics for bucket in range(self._context(topic).records.keys.buckets)
         ]
-        # Without these parts nearly every entry matches, so no more are needed than the page has.
+        # Without these parts of the filter nearly every entry matches. So a call looks at no more entries than the page
+        # may have.
         is_filtered = wanted.id_prefix or wanted.asks_for_reason or len(wanted.labels) > 1
         return Merge(indexes, order, behind, a_call=_A_CALL if is_filtered else min(limit, _A_CALL))
 
@@ -167,7 +169,7 @@ class Search:
         return await self._run(calls)
 
     async def _with_reason(self, wanted: Filter, found: Sequence[Found]) -> list[Found]:
-        """Those whose records have the reason."""
+        """Returns the found messages whose records have the wanted reason."""
         outcomes = await self._run_about(found, Records.weigh)
         return [
             item
@@ -178,7 +180,7 @@ class Search:
     async def _run_about(
         self, found: Sequence[Found], build: Callable[[Records, str, str], Call[Answer]]
     ) -> list[Answer]:
-        """Runs one call about each message."""
+        """Runs one call about each message, and returns the answers in order. `build`: makes the call."""
         return await self._run(
             [(item.topic, build(self._context(item.topic).records, item.topic, item.id)) for item in found]
         )
@@ -187,7 +189,7 @@ class Search:
         """Runs calls about topics, each on the Redis of its pool. Returns their answers in order."""
         answers: dict[int, Answer] = {}
         for start in range(0, len(calls), _CALLS_AT_ONCE):
-            # Portions, so that other tasks get their turns.
+            # Runs the calls in portions, so that other tasks get their turns.
             places: dict[str, list[int]] = defaultdict(list)
             for at in range(start, min(start + _CALLS_AT_ONCE, len(calls))):
                 places[self._context(calls[at][0]).pool].append(at)

@@ -1,8 +1,9 @@
 """Compares the slots of RabbitMQ with the messages that wait.
 
-A slot's length says little about messages: a bundle counts as one, ghosts and leases count too, and a copy stays in its
-slot while less and less of its delay is left. Redis knows when each message is due. So each message is counted at the
-slot whose wait is the longest that still fits what is left of its delay. These counts add up to all waiting messages.
+A slot's length says little about messages. A bundle counts as one, and ghosts and lease copies count too. A copy stays
+in its slot while less and less of its delay is left. Redis knows when each message is due. So each message is counted
+at the slot with the longest wait that is not longer than what is left of the message's delay. With the overdue messages
+and those that are due before the shortest wait, these counts add up to all waiting messages.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from bridge.service.context import Context
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One slot, in all lanes together. `wait_ms`: how long a copy waits in it. `in_rabbitmq`: its length. `messages`:
-    those with at least `wait_ms` left, and less than the wait of the next longer slot."""
+    """One slot, in all lanes together. `wait_ms`: how long a copy waits in the slot. `in_rabbitmq`: the length of its
+    queues. `messages`: how many messages have at least `wait_ms` left, and less than the next longer slot's wait."""
 
     pool: str
     name: str
@@ -28,9 +29,9 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """The slots of one pool, the shortest wait first. `overdue`: waiting messages that are past due. `soon`: those due
-    before the shortest wait has passed. `in_checkpoint`: messages in
-    the queues of the checkpoint."""
+    """The slots of one pool, the shortest wait first. `overdue`: how many waiting messages are past due. `soon`: how
+    many are due before the shortest wait has passed. `in_checkpoint`: how many messages are in the queues of the
+    checkpoint."""
 
     slots: Sequence[Slot]
     overdue: int
@@ -48,7 +49,7 @@ async def slots_of(context: Context) -> Slots:
     checkpoint = (await context.broker.depths()).get("checkpoint", 0)
     waits_ms = tuple(wait_ms for wait_ms, _ in depths.values())
     counted = await context.topics.counted(waits_ms)
-    # On direct release RabbitMQ has made messages ready that are due, and no bridge updates their records.
+    # With direct release, RabbitMQ has made due messages ready, and no bridge updates their records.
     rows = [
         [0 if policy.release is Release.DIRECT else counts.by_due[0], *counts.by_due[1:]]
         for counts, policy in counted.values()

@@ -1,9 +1,9 @@
 """Asks the other worker processes of one `serve` for their metrics and their health.
 
-Before the fork, each worker gets a pair of datagram sockets. It keeps one end, and the others hold the other end. To
-ask, a worker makes a pair of stream sockets and sends one end along with the question. It reads the answer from the
-other end until that closes. So there is no listening socket that other processes could reach. A question to a worker
-that is being restarted waits in its socket.
+Before the fork, each worker gets a pair of datagram sockets. It keeps one end, and all other workers hold the other
+end. To ask a question, a worker makes a pair of stream sockets and sends one end along with the question. It reads the
+answer from the other end until that closes. So there is no listening socket that other processes could reach. A
+question to a worker that is being restarted waits in the worker's socket.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ _LONGEST_QUESTION = 64  # bytes
 _CHUNK = 1 << 18
 
 Answers = Mapping[str, Callable[[], Awaitable[Any]]]
-"""By question, a function that returns the answer as JSON."""
+"""The functions that answer questions, by question. Each returns a value that can be written as JSON."""
 
 
 class WorkerRpc:
-    """Asks and answers questions. `name`: of this worker process; empty if it is the only one.
+    """Asks the other workers, and answers their questions. `name`: of this worker process; empty if it is the only one.
 
-    `own` and `others`: the ends of the datagram sockets."""
+    `own`: the datagram socket of this worker; None: there is only one worker. `others`: the sockets that lead to the
+    other workers, by name."""
 
     def __init__(self, name: str = "", own: socket.socket | None = None, others: Mapping[str, socket.socket] = {}):
         self.name = name
@@ -39,7 +40,7 @@ class WorkerRpc:
 
     @classmethod
     def of(cls, names: Sequence[str]) -> list[WorkerRpc]:
-        """One for each worker. After the fork, a process keeps its own."""
+        """Makes one `WorkerRpc` for each worker. After the fork, each process keeps only its own."""
         pairs = {name: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for name in names}
         for end in (end for pair in pairs.values() for end in pair):
             end.setblocking(False)
@@ -66,9 +67,9 @@ class WorkerRpc:
                 end.close()
 
     async def ask(self, question: str) -> dict[str, Any]:
-        """The answers of the other workers by name; None for a worker that did not answer in time.
+        """Asks all other workers. Returns their answers by name; None for a worker that did not answer in time.
 
-        Also None for a worker with as many waiting questions as Linux allows (`net.unix.max_dgram_qlen`, 10)."""
+        Also None for a worker that has as many waiting questions as Linux allows (`net.unix.max_dgram_qlen`, 10)."""
         answers = await asyncio.gather(*(_ask(question, other) for other in self._others.values()))
         return dict(zip(self._others, answers, strict=True))
 

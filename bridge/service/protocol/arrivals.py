@@ -1,7 +1,7 @@
-"""Waits until copies have reached their ready queues, which a checkpoint of any process notes.
+"""Waits until copies have reached their ready queues. The checkpoint that releases a copy notes its arrival in Redis.
 
-A send to a new topic and a replay lead through the checkpoint. Their callers expect that the next pull finds the
-message.
+The message of a replay, or of a send to a new topic, passes the checkpoint, perhaps in another process. The caller
+expects that the next pull finds the message.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Arrivals:
             self._noting = background.begin(self._note_all(), "note arrivals")
 
     async def noted(self, copies: Sequence[Copy | Record]) -> list[bool]:
-        """Returns for each copy, or for the one that a record names, whether it is noted.
+        """Returns for each copy whether its arrival is noted. A record means the copy that the record names.
 
         Raises:
             StoreUnavailable
@@ -49,7 +49,7 @@ class Arrivals:
         return await self._stored.noted(copies)
 
     async def until_noted(self, copies: Sequence[Copy]) -> None:
-        """Waits until the copies are noted, but a second at most."""
+        """Waits until the arrivals of all copies are noted, but a second at most."""
         left, until_s, pause_s = list(copies), monotonic() + WITHIN_S, FIRST_PAUSE_S
         with suppress(StoreUnavailable):
             while left and monotonic() < until_s:
@@ -60,5 +60,5 @@ class Arrivals:
     async def _note_all(self) -> None:
         while self._arrived:
             arrived, self._arrived = self._arrived, []
-            with suppress(StoreUnavailable):  # nobody depends on a note
+            with suppress(StoreUnavailable):  # a note is only a hint
                 await self._stored.note(arrived)

@@ -1,4 +1,4 @@
-"""Decides up to how many bytes Redis keeps a message's body. Pure."""
+"""Decides how large a message's body may be for Redis to keep it. Pure."""
 
 from __future__ import annotations
 

@@ -80,18 +80,18 @@ V_co = TypeVar("V_co", bound=StrEnum, covariant=True)
 
 @fast_dataclass(frozen=True, slots=True)
 class Step(Generic[V_co]):
-    """What to do for one message, in the order of the fields. Each of them may be missing.
+    """What to do for one message. Its parts are carried out in the order of the fields. Each part may be missing.
 
     `announce`: the call that makes the record outlive the copy; its answer does not matter. `publication`: the copy to
     publish. `name`: the call that names this copy in the record, or changes the record alone if there is no
-    publication. `delivery`: the copy that the step began with, to be acknowledged last. The checkpoint leaves it out:
-    it acknowledges its deliveries by tag, a batch at a time.
+    publication. `delivery`: the copy that the step began with, to be acknowledged last. The checkpoint's steps have
+    none: it acknowledges its deliveries by tag, a batch at a time.
 
-    `instead`: the alternative, built only when it is needed, from the error: after the publish failed, and, for a step
-    with a delivery, when Redis did not answer. The alternative takes over the delivery. `then`: called with the outcome
-    of `name`. It returns a step that has to come before the acknowledgement and takes over the delivery, or None. The
-    outcome of that step's `name` becomes the result. `keep`: called with the outcome in place of the acknowledgement.
-    It returns whether it has taken over the delivery.
+    `instead`: makes the alternative step from the error. It is called if the publish failed; for a step with a
+    delivery, also if Redis did not answer. The alternative takes over the delivery. `then`: called with the outcome of
+    `name`, only for a step with a delivery. It returns None, or a step that comes before the acknowledgement and takes
+    over the delivery. The outcome of that step's `name` becomes the result. `keep`: called with the outcome, in place
+    of the acknowledgement. It returns True if it has taken over the delivery; otherwise the delivery is acknowledged.
     """
 
     announce: Call[Outcome[AnnounceVerdict]] | None = None
@@ -104,8 +104,8 @@ class Step(Generic[V_co]):
 
 
 Result = Outcome[V] | Unavailable | None
-"""What became of a step: the outcome of its `name`; why it was not published, Redis did not answer, or its answer is
-unknown to this version; or None, where there was nothing to name."""
+"""The result of a step: the outcome of its `name`; or an error, if the copy was not published, Redis did not answer, or
+this version does not know its answer; or None, if the step has no `name`."""
 
 
 class Succession:
@@ -117,7 +117,7 @@ class Succession:
 
     async def perform(self, steps: Sequence[Step[V]]) -> list[Result[V]]:
         """Carries out a batch and returns one result for each step, in order. A result that is an error concerns its
-        step alone; the module's docstring says what holds then."""
+        step alone; the module's docstring says what such a failure leaves behind."""
         results: list[Result[V]] = [None] * len(steps)
         try:
             await self._announce(steps, results)
@@ -132,10 +132,10 @@ class Succession:
         return results
 
     async def perform_one(self, step: Step[V]) -> Outcome[V]:
-        """Carries out one step that has a `name`.
+        """Carries out one step that has a `name`, and returns the outcome.
 
         Raises:
-            Unavailable: it was not published, or Redis did not answer.
+            Unavailable: the copy was not published, or Redis did not answer.
         """
         (result,) = await self.perform([step])
         return named(result)
@@ -185,8 +185,8 @@ class Succession:
             await self._perform_instead(unknown)
 
     async def _outcomes(self, calls: list[Call[Outcome[V]]]) -> list[Outcome[V] | UnnamedVerdict]:
-        """Runs the calls in one round trip. If a copy is ahead of its record, another process has published it and is
-        about to name it. So its call is run again after a moment."""
+        """Runs the calls in one round trip. If a copy is ahead of its record, another process has published the copy
+        and is about to name it. So the call is repeated after a short pause."""
         outcomes = [*await self._store.run_each(calls)]
         for _ in range(_AHEAD_TRIES - 1):
             ahead = [
@@ -230,7 +230,7 @@ class Succession:
 
 
 def named(result: Result[V]) -> Outcome[V]:
-    """The outcome of a step that has a `name`.
+    """Returns the outcome of a step that has a `name`, from the step's result.
 
     Raises:
         Unavailable: the step was not carried out.

@@ -1,4 +1,4 @@
-"""Builds the copies of a message, from the first to a dead letter, and says which way each of them goes. Pure."""
+"""Builds the copies of a message, from the first copy to a dead letter, and decides where each is published. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bridge.model.values import Effective, Policy, Release
 
 
 def first_copy(record: Record, envelope: Envelope) -> Copy:
-    """The copy of a send, as its record was claimed."""
+    """Returns the first copy of a sent message, with the values of its record."""
     return Copy(
         topic=record.topic,
         id=record.id,
@@ -28,15 +28,17 @@ def first_copy(record: Record, envelope: Envelope) -> Copy:
 
 
 def due_at_once(record: Record, policy: Policy) -> bool:
-    """Whether the message of a send goes to its ready queue now."""
+    """Whether a sent message is due now and its topic is not paused."""
     return record.due_ms <= record.created_ms and not policy.paused
 
 
 def first(record: Record, envelope: Envelope, policy: Policy, left_ms: float, *, detour: bool) -> Publication:
-    """Returns the publication of a send's copy: into the ready queue if it is due at once, else into the wheel. A
-    message with a target always passes the checkpoint, which alone publishes to targets.
+    """Returns the publication of a sent message's first copy: into the ready queue if the message is due at once, else
+    into the wheel. A message with a target always passes the checkpoint, because only the checkpoint publishes to
+    targets.
 
-    `left_ms`: until it is due. `detour`: it is due at once, and goes to the checkpoint all the same.
+    `left_ms`: milliseconds until the message is due. `detour`: the copy goes through the checkpoint even if the message
+    is due at once.
     """
     copy = first_copy(record, envelope)
     to_topic = envelope.target is None
@@ -52,7 +54,7 @@ def first(record: Record, envelope: Envelope, policy: Policy, left_ms: float, *,
 
 
 def completed(copy: Copy, policy: Effective) -> Copy:
-    """The copy with what an AMQP client left out: retries and time to live as its topic's policy says."""
+    """Returns the copy. If an AMQP client left out retries or time to live, they are as the topic's policy says."""
     if copy.epoch and copy.max_retry != UNSET:
         return copy
     lives_ms = policy.ttl_ms if copy.epoch == 0 else None
@@ -64,7 +66,7 @@ def completed(copy: Copy, policy: Effective) -> Copy:
 
 
 def successor(record: Record, envelope: Envelope, *, nonce: int, attempt: int, due_ms: int) -> Copy:
-    """The next copy of a message: one epoch later than the live one."""
+    """Returns the next copy of a message, one epoch later than the live copy. `due_ms`: when this copy is due."""
     return Copy(
         topic=record.topic,
         id=record.id,
@@ -80,7 +82,8 @@ def successor(record: Record, envelope: Envelope, *, nonce: int, attempt: int, d
 
 
 def lease_copy(copy: Copy, due_ms: int, *, counted: bool) -> Copy:
-    """The copy that comes due when the lease ends. With `counted` it makes the next delivery, else the same again."""
+    """Returns the lease copy for a delivered copy. `due_ms`: the end of the lease. `counted`: this delivery counts as
+    an attempt, so the lease copy has the next number; False: it has the number of this delivery."""
     # `replace` would take 4 us, and every pulled message needs this copy.
     return Copy(
         topic=copy.topic,
@@ -97,7 +100,8 @@ def lease_copy(copy: Copy, due_ms: int, *, counted: bool) -> Copy:
 
 
 def replay_copy(letter: Copy, now_ms: int, *, max_retry: int | None = None, ttl_ms: int | None = None) -> Copy:
-    """The copy that makes a dead letter due again. `max_retry` None: as before. `ttl_ms` None: no time to live."""
+    """Returns the copy that makes a dead letter due again. `max_retry` None: as before. `ttl_ms` None: no time to
+    live."""
     return replace(
         letter,
         epoch=letter.epoch + 1,
@@ -110,7 +114,8 @@ def replay_copy(letter: Copy, now_ms: int, *, max_retry: int | None = None, ttl_
 
 
 def as_recorded(copy: Copy, record: Record) -> Copy:
-    """The copy with the newer values of its record: the message may have been moved or its lease extended since."""
+    """Returns the copy with the values of its record, which may be newer: the message may have been moved, or its lease
+    extended, since the copy was published."""
     if (copy.epoch, copy.nonce, copy.created_ms, copy.due_ms, copy.expires_ms, copy.max_retry, copy.asked) == (
         *(record.epoch, record.nonce, record.created_ms, record.due_ms, record.expires_ms, record.max_retry),
         0,
@@ -129,24 +134,25 @@ def as_recorded(copy: Copy, record: Record) -> Copy:
 
 
 def left_at_most(copy: Copy, record: Record) -> int:
-    """How long a copy that left the wheel may have to wait, in ms: until the moment to which its message was moved or
-    its lease extended, and a little more. While the clock of Redis is set back, it seems longer."""
+    """Returns how many ms a copy that left the wheel may have to wait at most: until the moment to which its message
+    was moved or its lease extended, and a little more. This bounds the wait if the clock of Redis was set back, which
+    makes it seem longer."""
     later_ms = max(record.due_ms, record.lease_until_ms) - copy.due_ms
     return max(0, later_ms) + EARLY_AT_MOST_MS
 
 
 def later(copy: Copy, now_ms: float, kind: CopyKind) -> Publication:
-    """Returns the publication into the wheel, where the copy stays until it is due.
+    """Returns the publication of a copy into the wheel, where it stays until it is due. `kind`: not `PLAIN`.
 
-    A copy that is due now takes this way too. By its kind it reaches the checkpoint at once, which releases it only
-    once its record names it.
+    A copy that is due now also takes this way. It reaches the checkpoint at once, which releases it only once its
+    record names it.
     """
     return Publication(copy=copy, route=Route.WHEEL, left_ms=max(0.0, copy.due_ms - now_ms), kind=kind)
 
 
 def in_its_own_life(copy: Copy) -> Publication:
-    """Returns the publication of a copy whose id another message has by now, since Redis has lost the copy's record. It
-    reaches the checkpoint at once, under an id of its own, and a header has the former one."""
+    """Returns the publication of a copy whose id another message has by now, because Redis had lost the copy's record.
+    The copy gets an id of its own, and a header has the former id. It reaches the checkpoint at once."""
     envelope = copy.envelope
     named = replace(envelope, headers={CLIENTS_ID: copy.id, **envelope.headers})
     renamed = replace(copy, id=own_life_id(copy.id, copy.created_ms), envelope=named)
@@ -154,5 +160,5 @@ def in_its_own_life(copy: Copy) -> Publication:
 
 
 def dead(copy: Copy, reason: str) -> Publication:
-    """Returns the publication into the topic's dead-letter queue."""
+    """Returns the publication of a dead letter. `reason`: why the message is one."""
     return Publication(copy=copy, route=Route.DEAD, reason=reason)

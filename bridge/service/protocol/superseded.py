@@ -10,7 +10,7 @@ from bridge.store.messages.records import Records
 
 
 async def superseded(store: Store, records: Records, copies: Mapping[int, Copy], *, least: int = 1) -> set[int]:
-    """Returns the keys of the copies that are certainly ghosts. It does not ask about homes with fewer than `least`.
+    """Returns the keys of the copies that are certainly ghosts. Asks only about homes with at least `least` copies.
 
     Raises:
         StoreUnavailable

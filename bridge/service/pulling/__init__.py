@@ -1,1 +1,1 @@
-"""Leases messages to consumers, and deals what is ready to the pulls that wait."""
+"""Leases messages to consumers, and deals ready messages to the pulls that want them."""

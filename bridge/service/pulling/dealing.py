@@ -1,4 +1,4 @@
-"""Decides how the messages of one topic are dealt to the pulls that want them. Pure."""
+"""Decides how many of a topic's messages each waiting pull gets, and how many messages a feed may hold. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 MOST: Final = 256
-"""Messages of one group, and of one feed. A bundle has room for as many lease copies."""
+"""The most messages of one group, and of one feed. A bundle has room for as many lease copies."""
 
 _AHEAD: Final = 4
-"""Messages that a feed holds ahead for steady pulls. RabbitMQ takes a while to replace an acknowledged one."""
+"""How many messages a feed holds ahead for steady pulls. After an ack, RabbitMQ takes a while to send another
+message."""
 
 _STEADY_PULLS: Final = 4
 _STEADY_S: Final = 0.2
@@ -18,7 +19,7 @@ LOOK_EVERY_S: Final = 1.0
 
 
 def deal(limits: Iterable[int], messages: int) -> list[int]:
-    """Deals messages to pulls in the order of arrival, each pull at most its limit. Returns how many each gets."""
+    """Deals messages to pulls in order, to each pull at most its limit. Returns how many messages each pull gets."""
     shares = []
     for limit in limits:
         shares.append(min(limit, messages))
@@ -27,14 +28,17 @@ def deal(limits: Iterable[int], messages: int) -> list[int]:
 
 
 def serves_all(limits: Sequence[int], messages: int) -> bool:
-    """Returns whether each of the pulls gets a message."""
+    """Whether each of the pulls gets a message. `limits`: as for `deal`."""
     return all(deal(limits, messages))
 
 
 def window_for(shares: Iterable[int], out: int, *, steady: bool, leased: int) -> int:
-    """Returns how many messages a feed may hold. `shares`: what each pull wants of it. `out`: messages that are being
-    leased, which count until they are acknowledged. `leased`: leased ones that are not acknowledged yet. They come and
-    go fast, so the window has room for the next power of two."""
+    """Returns how many messages a feed may hold.
+
+    `shares`: how many messages each pull wants from the feed. `out`: how many messages are being leased; they count
+    until they are acknowledged. `steady`: pulls keep coming. `leased`: how many leased messages are not acknowledged
+    yet. This number changes fast, so the window has room for the next power of two.
+    """
     room = 1 << (leased - 1).bit_length() if leased else 0
     return max(1, min(MOST, room + out + sum(shares) + _AHEAD * steady))
 
@@ -58,8 +62,10 @@ class Demand:
         return len(self._came_s) == _STEADY_PULLS and now_s - self._came_s[0] <= _STEADY_S
 
     def resized(self, window: int, wanted: int, now_s: float) -> int:
-        """Returns the window that a feed with `window` should have. It grows at once. Once a second it shrinks, if less
-        than half of it was wanted since."""
+        """Returns the new window of a feed. `window`: the present one. `wanted`: the window that pulls need now.
+
+        A window grows at once. Once a second it shrinks, if less than half of it was needed since the last look.
+        """
         if wanted > window:
             self._most, self._looked_s = 0, now_s
             return wanted

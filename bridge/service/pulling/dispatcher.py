@@ -1,11 +1,11 @@
-"""Dispatches the messages of one topic to the pulls of this process: together, and in the order of arrival.
+"""Dispatches the messages of one topic to the pulls of this process, in groups and in the pulls' order of arrival.
 
 Pulls that arrive while messages are taken or leased join the next group. A group is one take, one call of a script, and
-one burst of the lease copies that its leases need at once.
+one burst of the lease copies that must be published at once.
 
-Messages are taken in two ways. A few pulls take what is ready, as one. Pulls that wait, and pulls that keep coming,
-share a feed: a consumer whose window is what they want. A dispatcher ends once no pull has come for `_LINGER_S`, or
-when a server fails it. The next pull begins another.
+Messages are taken in two ways. A few pulls take ready messages in one take. Pulls that wait, and pulls that keep
+coming, share a feed: a consumer whose window is as large as the pulls need. A dispatcher ends once no pull has come for
+`_LINGER_S`, or when a server fails. The next pull begins a new dispatcher.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ from bridge.service.pulling.want import Want
 from bridge.service.topics.topics import Topics
 
 _LINGER_S: Final = 0.1
-"""How long messages stay in hand for a pull that may come next. Meanwhile no other process can take them."""
+"""How long messages stay in the feed for a pull that may come next. Meanwhile no other process can take them."""
 
 _HEARD_S: Final = 0.1
-"""How long a lease shows that both servers answer."""
+"""For this long after a lease, pulls assume that RabbitMQ and Redis answer."""
 
 _SILENT_S: Final = 20.0
-"""A feed without a message for so long is opened again: its node may have lost the queue, or a message on its way."""
+"""A feed that gets no message for this long is opened anew: its node may have lost the queue, or a message on its
+way."""
 
 
 class Tools:
-    """What all dispatchers of a process share. `ending`: pulls no longer wait."""
+    """The objects that all dispatchers of a process share. `ending`: the process stops, so pulls no longer wait."""
 
     def __init__(self, taker: Taker, feeds: Feeds, guard: TakingGuard, leasing: Leasing, topics: Topics) -> None:
         self.taker, self.feeds, self.guard, self.leasing, self.topics = taker, feeds, guard, leasing, topics
@@ -48,7 +49,7 @@ class Tools:
         self._under_way: set[asyncio.Task[None]] = set()
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begins work that goes on if its callers leave."""
+        """Begins work that goes on even if the pulls that it is for are cancelled."""
         task = background.begin(work, "pulls of a topic")
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -63,7 +64,8 @@ class Dispatcher:
     """The pulls of one topic, in the order of arrival."""
 
     def __init__(self, topic: str, queue: str, tools: Tools, ended: Callable[[], None]) -> None:
-        """`ended` is called when no pull wants a message any more."""
+        """`queue`: the topic's ready queue. `ended`: called when the dispatcher ends, so the next pull needs a new
+        one."""
         self._topic, self._queue, self._tools, self._ended = topic, queue, tools, ended
         self._changed = asyncio.Event()
         self.groups = LeaseGroups(topic, tools.leasing, tools.begin, self._changed.set)
@@ -74,7 +76,7 @@ class Dispatcher:
         tools.begin(self._run())
 
     def submit(self, want: Want) -> None:
-        """Adds a pull, which is served after those before it."""
+        """Adds a pull, which is served after earlier pulls."""
         self._wants.append(want)
         want.on_done(self._changed.set)
         self._demand.note(monotonic())
@@ -82,11 +84,11 @@ class Dispatcher:
 
     @property
     def has_just_leased(self) -> bool:
-        """Whether steady pulls have shown a moment ago that both servers answer."""
+        """Whether pulls keep coming, and the last lease is so recent that both servers surely answer."""
         return self._steady() and monotonic() - self.groups.heard_s < _HEARD_S
 
     def wake(self) -> None:
-        """Looks again, because the tools have changed."""
+        """Begins a new round, because `Tools.ending` has changed."""
         self._changed.set()
 
     async def _run(self) -> None:
@@ -100,12 +102,12 @@ class Dispatcher:
                 await self._tools.guard.look(self._queue)
             for want in self._open():
                 want.fail(error)
-        # Before the feed is closed, which may fail too: no pull may join a dispatcher that has ended.
+        # Called before the feed is closed, as that may fail: no pull may join a dispatcher that has ended.
         self._ended()
         await self._close()
 
     async def _round(self) -> bool:
-        """Does the next thing that is to do. False: there is nothing, and no pull has come for a while."""
+        """Does the next piece of work. Returns False if no pull has come for a while, so the dispatcher ends."""
         self._changed.clear()
         if not self._open():
             return await self._idle()
@@ -120,7 +122,7 @@ class Dispatcher:
         if policy.paused:
             _answer_empty(self._open())
         elif self.groups.in_flight:
-            # One group at a time: the next ones are larger, and cost less a message.
+            # One group at a time: then the next groups are larger, and cost less for each message.
             await self._changed.wait()
         elif self._feed is not None:
             await self._deal(self._feed, policy)
@@ -143,7 +145,7 @@ class Dispatcher:
         return True
 
     async def _take(self, policy: Effective) -> bool:
-        """Takes what is ready. Returns whether anything was."""
+        """Takes ready messages, and begins to lease them. Returns whether there were any."""
         wanted = sum(want.limit for want in self._open())
         taken = await self._tools.taker.take(self._queue, min(wanted, MOST))
         self.groups.begin(taken, self._open(), policy)
@@ -153,7 +155,8 @@ class Dispatcher:
         self._feed = await self._tools.feeds.open(self._queue, self._window(), self._changed.set)
 
     async def _deal(self, feed: Feed, policy: Effective) -> None:
-        """Deals what is in hand. Without any, pulls that do not wait are answered, and the others wait."""
+        """Deals the messages that the feed has in hand. If there are none, answers the pulls that do not wait; other
+        pulls go on waiting."""
         if feed.error is not None:
             raise feed.error
         wants, ready = self._open(), 0
@@ -165,7 +168,8 @@ class Dispatcher:
             ready = await feed.gather()
         limits = [want.limit for want in self._open()]
         if feed.hand and not self._steady() and serves_all(limits, len(feed.hand)):
-            # Before the acknowledgement, which would bring a message that nobody wants.
+            # The feed ends before the leases acknowledge its messages: RabbitMQ would send further ones that nobody
+            # wants.
             taken = await self._end_feed(feed)
             self.groups.begin(taken, self._open(), policy)
         elif feed.hand:
@@ -176,7 +180,7 @@ class Dispatcher:
                 await self._close()
 
     async def _end_feed(self, feed: Feed) -> list[Taken]:
-        """Ends the feed, and returns what it had in hand."""
+        """Ends the feed, and returns the messages that it had in hand."""
         self._feed = None
         try:
             await feed.cancel()
@@ -185,7 +189,7 @@ class Dispatcher:
         return feed.take(len(feed.hand))
 
     async def _close(self) -> None:
-        """Ends the feed, and gives back what it has in hand."""
+        """Ends the feed, and gives back the messages that it has in hand."""
         if self._feed is None:
             return
         lost = self._feed.error is not None
@@ -194,11 +198,11 @@ class Dispatcher:
             await self.groups.give_back(held)
             return
         for one in held:
-            # A publish would declare the queue again, which somebody may have removed with its topic.
+            # A publish would declare the queue again. Somebody may have removed it together with its topic.
             await one.requeue()
 
     async def _until_changed(self, seconds: float) -> bool:
-        """Returns whether anything has changed in that time."""
+        """Waits for a change, up to this many seconds. Returns whether there was one."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 return await self._changed.wait()

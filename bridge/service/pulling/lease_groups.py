@@ -16,8 +16,8 @@ from bridge.service.pulling.want import Want
 
 
 class LeaseGroups:
-    """`in_flight`: how many groups are being leased, and `out`: how many messages. `heard_s`: when a group was leased
-    last, by a monotonic clock."""
+    """The groups of one topic. `in_flight`: how many groups are being leased. `out`: how many messages are being
+    leased. `heard_s`: when a group was last leased, a moment of `monotonic()`."""
 
     def __init__(
         self,
@@ -26,13 +26,13 @@ class LeaseGroups:
         begin: Callable[[Coroutine[Any, Any, None]], None],
         changed: Callable[[], None],
     ) -> None:
-        """`begin` begins work that goes on if its callers leave. `changed` is called after each group."""
+        """`begin`: as `Tools.begin`. `changed`: called after each group."""
         self.in_flight = self.out = 0
         self.heard_s = -inf
         self._topic, self._leasing, self._begin, self._changed = topic, leasing, begin, changed
 
     def begin(self, taken: Sequence[Taken], wants: Sequence[Want], policy: Effective) -> None:
-        """Deals messages to pulls, and begins to lease them. Begins to give back those that no pull wants."""
+        """Deals messages to pulls, and begins to lease them. Begins to give back messages that no pull wants."""
         left = iter(taken)
         dealt: list[tuple[Want, list[Taken]]] = []
         for want, share in zip(wants, deal([want.limit for want in wants], len(taken)), strict=True):
@@ -48,7 +48,7 @@ class LeaseGroups:
             self._begin(self.give_back(surplus))
 
     async def give_back(self, taken: Sequence[Taken]) -> None:
-        """Gives messages back, for others to take."""
+        """Puts messages back into their ready queue, so that other pulls can take them."""
         if taken:
             await self._leasing.give_back(self._topic, taken)
 

@@ -3,8 +3,8 @@
     publish the lease copy ──> name it in the record ──> acknowledge the delivery
     name the lease copy in the record ──> keep the delivery unacknowledged (`unacked_leases.py`)
 
-The lease copy comes due when the lease ends. So a lease lives in RabbitMQ and Redis: any process may settle it, and no
-process has to be there for it to end. Most messages are settled soon, and then nobody has to publish it.
+The lease copy comes due when the lease ends. So a lease lives in RabbitMQ and Redis: any process may settle it, and it
+ends even if no process runs. On the second way, a message that is settled soon needs no lease copy.
 """
 
 from __future__ import annotations
@@ -33,21 +33,22 @@ from bridge.store.messages.verdicts import LeaseCopyVerdict, LeaseVerdict
 from bridge.tracing.context import OF_RELEASE
 
 AHEAD_PARKED_MS: Final = 1_000
-"""A copy that is newer than its record goes into the wheel for so long before it is asked about again."""
+"""How long a copy that is newer than its record stays in the wheel before the bridge asks Redis about it again."""
 
-_STEP_MS: Final = 1_000  # a clock that is wrong by less is waited for
+_STEP_MS: Final = 1_000  # if a clock is wrong by less, the bridge simply waits
 
 Begun = LeaseVerdict | LeaseCopyVerdict
-"""What the calls about a delivery answer: those that lease it, and those about a lease that it has already."""
+"""The verdicts of calls that lease a delivery, or that name the lease copy of a message that is already leased."""
 
 LeaseMs = int | Callable[[Envelope], int | None] | None
-"""How long a lease lasts. A function reads it from the message. None, also from the function: the topic's own."""
+"""How long a lease lasts, in ms; a function reads this from the message. None, also from the function: the topic's
+value."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTerms:
-    """The terms of the leases of one pull. `counted`: each uses one of the deliveries that a message is allowed.
-    `by`: who pulls, as in `Records.by`."""
+    """The terms of the leases of one pull. `counted`: each lease uses up one of the deliveries that its message may
+    have. `by`: who pulls, as `Records.by` returns it."""
 
     lease_ms: LeaseMs
     counted: bool
@@ -63,19 +64,23 @@ class _Candidate:
     copy: Copy
 
     def give_back(self) -> Step[Begun]:
-        """Puts the copy behind the others, as a new publish: a requeue would count as a delivery."""
+        """Returns the step that publishes the copy at the end of the ready queue. A requeue would count as a
+        delivery."""
         copy, released = self.copy, (self.delivery.properties.headers or {}).get(OF_RELEASE)
         if released is not None:
-            # It has been released before, and this is still the same delivery.
+            # Keeps the trace context of the release, which this publish does not repeat.
             headers = {**copy.envelope.headers, OF_RELEASE: released}
             copy = replace(copy, envelope=replace(copy.envelope, headers=headers))
         returned = Publication(copy=copy, route=Route.READY, live_for_ms=self.delivery.live_for_ms)
         return Step(publication=returned, delivery=self.delivery)
 
     def park(self, records: Records, outcome: Outcome[Begun]) -> Step[Begun] | None:
-        """Puts a copy that was taken too early, before it is due or before its record names it, into the wheel. So it
-        does with a copy whose id another message has by now. In place of a copy that is leased already, it puts the
-        lease copy there."""
+        """Returns the step for a copy that Redis did not lease; None if the delivery can be acknowledged.
+
+        A copy that was taken before it is due, or before its record names it, goes into the wheel. So does a copy whose
+        id another message has by now. If the message is already leased, its lease copy goes into the wheel in place of
+        this copy.
+        """
         match outcome.verdict:
             case LeaseVerdict.DELIVERED:
                 return replace(missing_step(records, self.copy, outcome), delivery=self.delivery)
@@ -102,16 +107,16 @@ class Leasing:
         self._records = context.records
         self._broker = context.broker
         self._succession = Succession(context.store, context.broker.copy_publisher)
-        # A topic that was removed meanwhile must not come back.
+        # Not by `copy_publisher`: that would bring back a topic that was removed meanwhile.
         self._returns = Succession(context.store, context.broker.releases)
 
     async def lease(
         self, topic: str, taken: Sequence[tuple[Taken, LeaseTerms]], policy: Effective
     ) -> list[Leased | Unavailable | None]:
-        """Leases deliveries of one topic, each on its terms, in one group. Drops ghosts and expired copies, parks those
-        that are not due yet, and gives back those that can't be leased now.
+        """Leases deliveries of one topic in one group, each on its terms. Drops ghosts and expired copies, puts copies
+        that are not due yet into the wheel, and gives back deliveries if a server is away.
 
-        Returns for each delivery its lease; None, if the message can't be delivered; or why it was given back.
+        Returns for each delivery its lease; None if it can't be leased; or the error for which it was given back.
         """
         now_ms = int(self._store.clock.now_ms())
         room = self.unacked.room(taken[0][0].queue)
@@ -132,7 +137,7 @@ class Leasing:
         return leased
 
     async def give_back(self, topic: str, taken: Sequence[Taken]) -> None:
-        """Gives back deliveries of one topic, for others to take."""
+        """Publishes deliveries of one topic into its ready queue again, so that other pulls can take them."""
         now_ms = int(self._store.clock.now_ms())
         candidates = [_Candidate(delivery, self._copy(topic, delivery, now_ms)) for delivery in taken]
         await self._returns.perform([candidate.give_back() for candidate in candidates])
@@ -140,7 +145,8 @@ class Leasing:
     def _step(
         self, candidate: _Candidate, lease_ms: int, now_ms: int, terms: LeaseTerms, *, unacked: bool
     ) -> Step[Begun]:
-        """`unacked`: nobody publishes the lease copy now."""
+        """Returns the step that leases a delivery. `unacked`: keeps the delivery unacknowledged, and does not publish
+        the lease copy now."""
         copy = lease_copy(candidate.copy, now_ms + lease_ms, counted=terms.counted)
         arrives_in_ms = parked_ms(lease_ms, exact=False) + unacked * LATE_MS
         name = self._records.lease(
@@ -172,7 +178,8 @@ class Leasing:
         )
 
     def _waited(self, candidate: _Candidate, now_ms: int) -> bool:
-        """Whether a copy that is not due by the clock has come straight out of the wheel, after its whole delay."""
+        """Whether a copy seems not to be due, but came straight out of the wheel after its whole delay: then the clock
+        is wrong."""
         copy = candidate.copy
         return copy.due_ms - now_ms > _STEP_MS and self._broker.has_waited(candidate.delivery.message, copy.id)
 

@@ -1,4 +1,4 @@
-"""Pulls: leases what is ready, from one topic or from several in order; if there is nothing, waits for the first."""
+"""Pulls: leases ready messages, from one topic or from several in order. If none is ready, waits for the first one."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Pulling:
     async def pull(
         self, topics: Sequence[str], *, limit: int, wait_ms: int, lease_ms: LeaseMs, counted: bool = True
     ) -> list[Leased]:
-        """Leases up to `limit` messages, from an earlier topic before a later one. If there are none, waits up to
-        `wait_ms` for the first. Without `counted` these deliveries use up no retries.
+        """Leases up to `limit` messages, first from the earlier topics. If none is ready, waits up to `wait_ms` for the
+        first one. `counted` False: the deliveries use up no retries.
 
-        A caller that goes away (is cancelled) while it waits leaves the messages to the next caller.
+        If the caller is cancelled while it waits, its messages go to the next caller.
 
         Raises:
-            Unavailable: nothing was leased.
+            Unavailable: no message was leased.
         """
         await self._check(topics)
         until_s = monotonic() + wait_ms / 1_000
@@ -68,7 +68,7 @@ class Pulling:
                 # Somebody removed a topic, or an operator deleted a ready queue.
                 self._known.forget(topics)
             except Unavailable:
-                # Messages that are leased already have to be handed out.
+                # Messages that are already leased have to be handed out.
                 if not leased:
                     raise
             if leased or monotonic() >= until_s or self._tools.ending:
@@ -80,20 +80,22 @@ class Pulling:
         return self._tools.ending
 
     def end_waits(self) -> None:
-        """Answers waiting pulls now, and further pulls without waiting."""
+        """Answers all waiting pulls now. Later pulls do not wait either."""
         self._tools.ending = True
         self._known.wake_all()
         for dispatcher in self._dispatchers.values():
             dispatcher.wake()
 
     async def finish(self) -> None:
-        """Ends the waits. Returns once no message is in hand: each has its lease copy, or is back in its queue."""
+        """Ends the waits. Returns once this process holds no message: each has its lease copy, or is back in its
+        queue."""
         self.end_waits()
         await self._tools.finish()
         await self._tools.leasing.unacked.finish()
 
     async def _check(self, topics: Sequence[str]) -> None:
-        """Checks both servers before a take: RabbitMQ counts a message that is taken and put back as delivered."""
+        """Checks that RabbitMQ and Redis answer, before any message is taken. If a message is taken and then requeued,
+        RabbitMQ counts that as a delivery."""
         unheard = [
             topic for topic in topics if (found := self._dispatchers.get(topic)) is None or not found.has_just_leased
         ]
@@ -106,7 +108,7 @@ class Pulling:
             raise BrokerUnavailable("RabbitMQ did not answer in time") from None
 
     async def _take(self, topics: Sequence[str], limit: int, terms: LeaseTerms, leased: list[Leased]) -> None:
-        """Adds what is ready to `leased`, up to `limit`."""
+        """Leases ready messages and adds them to `leased`, until it has `limit` messages."""
         for topic in topics:
             while len(leased) < limit:
                 want = Want(limit - len(leased), terms)
@@ -114,12 +116,12 @@ class Pulling:
                 found = await want.answer
                 leased += found
                 if len(found) == want.dealt:
-                    break  # otherwise ghosts have taken the places of others
+                    break  # otherwise some were ghosts, and the queue may have more messages
 
     async def _wait(
         self, existing: Sequence[str], missing: Sequence[str], limit: int, until_s: float, terms: LeaseTerms
     ) -> list[Leased]:
-        """Returns early and empty if a missing topic has come into being."""
+        """Waits for the first messages. Returns early and empty if a topic of `missing` is created meanwhile."""
         with WAITING_PULLS.track_inprogress(), self._known.awaiting(missing) as woken:
             open_topics = [topic for topic in existing if not (await self._topics.policy(topic)).paused]
             if not open_topics:
@@ -129,7 +131,7 @@ class Pulling:
                     async with asyncio.timeout(min(pause_s, _LOOK_AGAIN_S) if existing else pause_s):
                         await woken.wait()
                 return []
-            # Several topics may each have a message for it, and it takes one topic's.
+            # Each of several topics may have messages for this pull, but it takes those of one topic only.
             want = Want(limit, terms, waits=True, share=limit if len(open_topics) == 1 else 1)
             for topic in open_topics:
                 self._submit(topic, want)
@@ -148,8 +150,8 @@ class Pulling:
 
 
 async def _answer(want: Want, woken: asyncio.Event | None, wait_s: float) -> list[Leased]:
-    """Waits for the answer, or until the event or the time ends the wait. A want that is claimed gets its answer all
-    the same."""
+    """Waits for the answer, until `woken` is set or `wait_s` has passed. If the want is claimed by then, still waits
+    for its answer. Otherwise returns an empty list."""
     awaited: list[asyncio.Future[Any]] = [want.answer]
     if woken is not None:
         awaited.append(asyncio.ensure_future(woken.wait()))

@@ -1,4 +1,4 @@
-"""Leases deliveries as `leasing` does, and traces each message that is leased: a span lasts as long as the leasing."""
+"""Leases deliveries as `leasing.py` does, and traces each leased message. Its span lasts as long as the leasing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def leasing(context: Context, unacked: UnackedLeases) -> Leasing:
-    """Returns what leases the deliveries of a pool: traced, if its context says so."""
+    """Makes the `Leasing` of a pool: a traced one if the pool's context has `tracing`."""
     return Leasing(context, unacked) if context.tracing is None else TracedLeasing(context, unacked, context.tracing)
 
 
@@ -44,5 +44,5 @@ class TracedLeasing(Leasing):
         span = self._tracing.pulled(leased.message, delivery.queue, within=released, since_ns=since_ns)
         if span is not None:
             span.end()
-        # A release that nobody records has no span for the pull. Then a callback has none either.
+        # If the release is not recorded in a trace, there is no span for the pull, and none for a callback.
         return replace(leased, traced_as=released if span is None else span.context)

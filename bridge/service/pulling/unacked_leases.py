@@ -4,8 +4,9 @@
        └─────> `lease_copy_after` later: ended elsewhere ─────> acknowledged
                                          still leased ─────> lease copy published and named ──> acknowledged
 
-When the process dies, RabbitMQ redelivers its deliveries. The records name lease copies that nobody has published.
-Whoever takes such a delivery publishes the lease copy (`lease_copies.py`), so the lease lasts as long as it would have.
+If the process dies, RabbitMQ redelivers these messages. Their records name lease copies that were never published. The
+process that takes such a delivery publishes the lease copy (`lease_copies.py`). So the lease ends at its planned
+moment.
 """
 
 from __future__ import annotations
@@ -30,16 +31,18 @@ from bridge.service.protocol.superseded import superseded
 from bridge.service.pulling.lease_copies import late_step
 
 MOST: Final = 1_024
-"""Deliveries of a process that may be unacknowledged."""
+"""The most deliveries that a process keeps unacknowledged."""
 
 MOST_OF_QUEUE: Final = 128
-"""The same of one queue. They count in the window of its feed."""
+"""The most deliveries of one queue that a process keeps unacknowledged. They count in the window of the queue's
+feed."""
 
 LARGEST: Final = 16_384
-"""The longest body of such a delivery, in bytes. All of them take 16 MiB at most."""
+"""The longest body of a delivery that is kept unacknowledged, in bytes. So all together take at most 16 MiB."""
 
 _TOGETHER_S: Final = 0.005
-"""How long a settled delivery waits for others, to be acknowledged with them: RabbitMQ's cost is by acknowledgement."""
+"""How long a settled delivery waits for other ones, so that one frame acknowledges all: each ack frame costs
+RabbitMQ."""
 
 _RETRY_S: Final = 0.5
 
@@ -50,7 +53,8 @@ _Name = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class _Lease:
-    """`copy`: the lease copy. The moments are those of `monotonic()`, since the clock of Redis may be set meanwhile."""
+    """One lease. `copy`: its lease copy. `since_s`, `until_s`: its begin and end by `monotonic()`, as the clock of
+    Redis may be set meanwhile."""
 
     copy: Copy
     delivery: Taken
@@ -64,7 +68,7 @@ class UnackedLeases:
     def __init__(self, context: Context) -> None:
         self._store = context.store
         self._records = context.records
-        # A topic that was removed meanwhile must not come back.
+        # Not by `copy_publisher`: that would bring back a topic that was removed meanwhile.
         self._succession = Succession(context.store, context.broker.releases)
         self._after_ms = context.settings.lease_copy_after
         self.status = Status(context.part_name("leases"), state=OK, retry_s=_RETRY_S)
@@ -86,8 +90,8 @@ class UnackedLeases:
         return max(0, min(MOST - len(self._leases), MOST_OF_QUEUE - self._of_queue[queue]))
 
     def fits(self, copy: Copy, lease_ms: int) -> bool:
-        """Whether the delivery of this copy may stay unacknowledged. A short lease would end too soon for it. A
-        client's own copy has no epoch, so a record could not tell it from others."""
+        """Whether the delivery of this copy may stay unacknowledged: its lease is not too short, and its body is not
+        too long. A copy that an AMQP client published has no epoch, so a record could not tell it from other copies."""
         return copy.epoch > 0 and lease_ms > 2 * self._after_ms and len(copy.envelope.body or b"") <= LARGEST
 
     def add(self, copy: Copy, delivery: Taken, lease_ms: int) -> None:
@@ -102,17 +106,18 @@ class UnackedLeases:
             self._running = log_scope.shared_task(self._run())
 
     def settled(self, records: Iterable[Record]) -> None:
-        """Acknowledges the deliveries of leases that have ended, as these records say."""
+        """Acknowledges deliveries whose leases have ended. `records`: the new records of settled messages."""
         self._acknowledge(
             lease
             for record in records
             if (lease := self._leases.get(_name(record))) is not None
-            # An ended record of an earlier epoch is of another message: Redis may have lost the one of this lease.
+            # An ended record of an earlier epoch is of another message: Redis may have lost this lease's record.
             and record.epoch >= lease.copy.epoch + (not record.state.ended)
         )
 
     async def finish(self) -> None:
-        """Gives all leases their lease copies, from now on at once. Returns once no delivery is left."""
+        """Publishes the lease copies of all leases without delay, also of later ones. Returns once no delivery is
+        left."""
         self._ending.set()
         if self._running is not None:
             await self._running
@@ -120,13 +125,14 @@ class UnackedLeases:
             await self._acknowledging
 
     async def run_once(self) -> None:
-        """Acknowledges the oldest deliveries: those of leases that have ended, and those that now get a lease copy.
+        """Works on the deliveries that are old enough: publishes lease copies for leases that still last, and
+        acknowledges all deliveries.
 
         Raises:
-            Unavailable: some are left for the next time.
+            Unavailable: some deliveries are left for the next run.
         """
         old = self._old()
-        # RabbitMQ redelivers the message of a closed channel, and whoever takes it publishes the lease copy.
+        # RabbitMQ redelivers the message of a closed channel, and the process that takes it publishes the lease copy.
         self._acknowledge([lease for lease in old if lease.delivery.message.channel.is_closed])
         left = {at: lease for at, lease in enumerate(old) if not lease.delivery.message.channel.is_closed}
         ended = await superseded(self._store, self._records, {at: lease.copy for at, lease in left.items()})
@@ -134,7 +140,7 @@ class UnackedLeases:
         now_ms, now_s, leases = self._store.clock.now_ms(), monotonic(), [*left.values()]
         steps = [late_step(self._records, lease.copy, (lease.until_s - now_s) * 1_000, now_ms) for lease in leases]
         results = await self._succession.perform(steps)
-        # Without an answer of Redis the lease copy is published all the same, and the record names it.
+        # If Redis did not answer, the lease copy is published anyway, and the record names it already.
         published = [not isinstance(result, BrokerUnavailable) for result in results]
         self._acknowledge(lease for lease, done in zip(leases, published, strict=True) if done)
         for result in results:
@@ -142,7 +148,7 @@ class UnackedLeases:
                 raise result
 
     async def _run(self) -> None:
-        """Runs while there are any."""
+        """Runs while any delivery is unacknowledged."""
         while self._leases:
             oldest = next(iter(self._leases.values()))
             await self._pause(oldest.since_s + self._after_ms / 1_000 - monotonic())
@@ -155,7 +161,8 @@ class UnackedLeases:
         except Unavailable:
             raise
         except Exception as error:  # noqa: BLE001 - the status logs it
-            # A bug with one message must not hold up the others: whoever takes it publishes its lease copy.
+            # A bug with one message must not hold up other messages. The process that gets it next publishes its lease
+            # copy.
             self.status.failed(error)
             await self._requeue([lease for lease in self._old() if self._forget(lease)])
         return 0.0
@@ -170,7 +177,7 @@ class UnackedLeases:
                 await self._ending.wait()
 
     def _acknowledge(self, leases: Iterable[_Lease]) -> None:
-        """Acknowledges deliveries in a moment, together with others."""
+        """Forgets leases, and acknowledges their deliveries within 5 ms, together with further ones."""
         self._settled += [lease for lease in leases if self._forget(lease)]
         if self._settled and (self._acknowledging is None or self._acknowledging.done()):
             self._acknowledging = log_scope.shared_task(self._acknowledge_settled())
@@ -191,7 +198,7 @@ class UnackedLeases:
         self._of_queue -= Counter(lease.delivery.queue for lease in leases)
 
     def _forget(self, lease: _Lease) -> bool:
-        """Returns whether it was known until now."""
+        """Forgets a lease. Returns whether it was known until now."""
         name = _name(lease.copy)
         if self._leases.get(name) is not lease:
             return False

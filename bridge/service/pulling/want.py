@@ -1,4 +1,4 @@
-"""Holds what one pull wants of one or several topics, and its answer."""
+"""Holds one pull's request for messages of one or several topics, and its answer."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from bridge.service.pulling.leasing import LeaseTerms
 
 
 class Want:
-    """A pull that wants up to `limit` messages. The first dispatcher that has one for it claims it.
+    """A pull's request for up to `limit` messages. The first dispatcher that has messages for it claims it.
 
-    `waits`: it waits if no message is ready. `share`: for how many messages it counts in the window of a feed. `dealt`:
-    how many messages it got, of which some may be ghosts. `answer`: the messages that are leased for it. A caller that
-    gives up cancels it. `making`: the answer to the client that pulls, if there is one.
+    `waits`: the pull waits if no message is ready. `share`: how many messages the pull counts in the window of a feed.
+    `dealt`: how many messages the pull got; some of them may be ghosts. `answer`: the messages that were leased for the
+    pull; a caller that gives up cancels this future. `making`: the answer to the client that pulls; None: there is no
+    client.
     """
 
     __slots__ = ("answer", "claimed", "dealt", "limit", "making", "share", "terms", "waits")
@@ -33,23 +34,23 @@ class Want:
 
     @property
     def is_open(self) -> bool:
-        """Whether it may still be claimed."""
+        """Whether a dispatcher may still claim the want."""
         return not (self.claimed or self.answer.done())
 
     def claim(self, messages: int, size_bytes: int) -> None:
-        """Deals it messages. `size_bytes`: of their bodies."""
+        """Claims the want for a number of messages. `size_bytes`: the size of their bodies together."""
         self.claimed, self.dealt = True, messages
         if self.making is not None:
             self.making.hold(size_bytes)
 
     def refuse_at_limit(self) -> None:
-        """Refuses it if clients have left too many answers unread."""
+        """Fails the want if clients have left too many bytes of answers unread."""
         if self.making is not None and self.making.unread.is_full:
             self.fail(self.making.unread.refusal())
 
     def end(self, results: Sequence[Leased | Unavailable | None]) -> None:
-        """Answers it with the leases among these results, unless its caller has given up. If all are errors, it fails
-        with the first."""
+        """Answers the want with the leases among these results, unless its caller has given up. If all results are
+        errors, the want fails with the first one."""
         errors = [one for one in results if isinstance(one, Unavailable)]
         if errors and len(errors) == len(results):
             self.fail(errors[0])
@@ -59,7 +60,7 @@ class Want:
     def fail(self, error: Exception) -> None:
         if not self.answer.done():
             self.answer.set_exception(error)
-            # Its caller may be gone: asyncio logs errors for which nobody waits any more.
+            # Marks the error as retrieved. The caller may be gone, and asyncio logs errors that nobody retrieves.
             self.answer.exception()
 
     def on_done(self, changed: Callable[[], None]) -> None:

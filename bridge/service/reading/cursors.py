@@ -1,5 +1,7 @@
-"""Writes and reads the cursors of pages: a moment and an id, with which a page goes on behind an entry. A cursor of a
-page over several topics also has the topic."""
+"""Writes and reads cursors: the due moment and id of a page's last entry. The next page starts after it.
+
+The cursor of a page over several topics also has the topic.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +16,17 @@ _MOMENT = re.compile(r"[0-9]{1,19}")
 
 
 def make_cursor(moment_ms: int, entry_id: str) -> str:
-    """The cursor of an entry."""
+    """Returns the cursor for a page that ends with this entry. `moment_ms`: Unix ms."""
     return _encoded(f"{moment_ms}.{entry_id}")
 
 
 def make_place(moment_ms: int, topic: str, entry_id: str) -> str:
-    """The cursor of an entry of one topic among others."""
+    """Returns the cursor for a page over several topics that ends with this entry."""
     return _encoded(f"{moment_ms} {topic} {entry_id}")
 
 
 def read_cursor(cursor: str) -> tuple[int, str]:
-    """The moment and the id that a cursor names.
+    """Returns the moment and the id that a cursor of `make_cursor` has.
 
     Raises:
         InvalidRequest: no page gave this cursor.
@@ -36,7 +38,7 @@ def read_cursor(cursor: str) -> tuple[int, str]:
 
 
 def read_place(cursor: str) -> tuple[int, str, str]:
-    """The moment, the topic and the id that a cursor of `make_place` names.
+    """Returns the moment, the topic and the id that a cursor of `make_place` has.
 
     Raises:
         InvalidRequest: no page gave this cursor.
@@ -50,12 +52,12 @@ def read_place(cursor: str) -> tuple[int, str, str]:
 
 
 def make_topic_cursor(topic: str) -> str:
-    """The cursor of a topic in a list of topics."""
+    """Returns the cursor for a page of names that ends with this topic."""
     return _encoded(topic)
 
 
 def read_topic_cursor(cursor: str) -> str:
-    """The topic that a cursor of `make_topic_cursor` names.
+    """Returns the topic that a cursor of `make_topic_cursor` has.
 
     Raises:
         InvalidRequest: no page gave this cursor.
@@ -78,7 +80,7 @@ def _decoded(cursor: str) -> str:
 
 
 def not_a_cursor(cursor: str) -> InvalidRequest:
-    """The refusal of a cursor that no page gave."""
+    """Returns the error for a cursor that no page gave."""
     return InvalidRequest.of(
         "cursor", cursor[:200], "a next_cursor given with a page", "is not a cursor: use next_cursor of the page before"
     )

@@ -24,10 +24,10 @@ class Lookup:
         self._records = context.records
 
     async def get(self, topic: str, message_id: str) -> Message:
-        """One message.
+        """Returns one message.
 
         Raises:
-            NotFound: the topic has no record of this id, or no longer.
+            NotFound: Redis has no record of this id in the topic, or has it no longer.
             StoreUnavailable
         """
         (message,) = await self.get_many(topic, [message_id])
@@ -36,14 +36,14 @@ class Lookup:
         return message
 
     async def get_many(self, topic: str, message_ids: Sequence[str]) -> list[Message | None]:
-        """The messages in the order of the ids; None for an id without a record. Raises StoreUnavailable."""
+        """Returns the messages in the order of the ids; None for an id without a record. Raises StoreUnavailable."""
         looked = await self._store.run([self._records.look(topic, message_id) for message_id in message_ids])
         return [
             None if one.record is None else Message(record=one.record, envelope=read_envelope(one)) for one in looked
         ]
 
     async def find(self, topics: Sequence[str], message_id: str) -> list[Message]:
-        """The messages with this id in the given topics. Raises StoreUnavailable."""
+        """Returns the messages with this id in the given topics. Raises StoreUnavailable."""
         looked = await self._store.run([self._records.look(topic, message_id) for topic in topics])
         return [Message(record=one.record, envelope=read_envelope(one)) for one in looked if one.record is not None]
 
@@ -57,11 +57,13 @@ class Lookup:
         limit: int,
         cursor: str | None,
     ) -> Page:
-        """A page of messages by due time. It ends before its bodies exceed 8 MiB, or after one larger body.
+        """Returns a page of messages by due time. The page ends before its bodies exceed 8 MiB, or after one larger
+        body.
 
         Args:
             states: empty for all states.
-            due_after_ms, due_before_ms: Unix milliseconds; both bounds are exclusive.
+            due_after_ms, due_before_ms: Unix milliseconds; both bounds are exclusive. None: no bound.
+            cursor: of the page before; None: the first page.
 
         Raises:
             InvalidRequest: no page gave this cursor.

@@ -1,4 +1,4 @@
-"""Decides how many kept bodies are in memory at once. Pure."""
+"""Decides how many of the bodies that Redis keeps are in memory at once. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ PORTION_BYTES: Final = 8 * 1024 * 1024
 
 
 def portions(sizes: Sequence[int], most_bytes: int = PORTION_BYTES) -> Iterator[slice]:
-    """Splits items into portions of at most so many bytes together. An item of more bytes is a portion alone.
+    """Splits items into portions of at most `most_bytes` each. A larger item is a portion by itself.
 
-    `sizes`: the bytes of each item. Yields the places of each portion, in order.
+    `sizes`: the bytes of each item. Yields the slice of each portion, in order.
     """
     start = total = 0
     for at, size in enumerate(sizes):

@@ -1,4 +1,4 @@
-"""Tells what happened to a message: its timeline."""
+"""Reads the timeline of a message: its last transitions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Timelines:
         self._declared = context.broker.declared
 
     async def get(self, topic: str, message_id: str) -> Timeline:
-        """The timeline of one message. It is empty if the record was changed while no timelines were kept.
+        """Returns the timeline of one message. It is empty if all changes came while the bridge kept no timelines.
 
         Raises:
-            NotFound: the topic has no record of this id, or no longer.
+            NotFound: Redis has no record of this id in the topic, or has it no longer.
             StoreUnavailable
         """
         (outcome,) = await self._store.run([self._records.timeline(topic, message_id)])
@@ -53,7 +53,8 @@ class Timelines:
 
 
 def stays_ms(stored: StoredTransition, policy: Policy) -> int:
-    """How long the wheel keeps the copy of this transition, in ms; 0 if there is none, or it passes at once. Pure."""
+    """Returns how many ms the wheel keeps the copy that this transition published. 0: it published none, or the copy
+    passes the wheel at once. Pure."""
     if stored.what not in _PARKING or stored.number <= 0:
         return 0
     rounded_up = stored.what is What.LEASED or (stored.what is What.SENT and policy.release is Release.DIRECT)

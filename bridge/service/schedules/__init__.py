@@ -1,1 +1,1 @@
-"""Schedules: messages that are sent again and again, by cron or at intervals."""
+"""Keeps schedules, and sends their messages again and again: by cron or at intervals."""

@@ -1,4 +1,4 @@
-"""Sends the ticks of a time that is over. Ticks that were sent before are not sent again."""
+"""Sends ticks of a past period. Ticks that were sent before are not sent again."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from bridge.service.schedules.ticks import is_decided
 from bridge.service.schedules.timing import Tick, between, tick_id
 
 MOST_BACKFILLED: Final = 1_000
-"""The ticks of one backfill."""
+"""The most ticks of one backfill."""
 MOST_SPANS: Final = 100
-"""The separate times that backfills may cover."""
+"""The most separate periods that the backfills of a schedule may cover."""
 
 _GROUP: Final = 250
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Backfilled:
-    """`ticks`: the ticks of the time. `sent`: those that were sent now; the others were sent before."""
+    """The result of a backfill. `ticks`: how many ticks the period has. `sent`: how many of them were sent now; the
+    others were sent before. `to_ms`: the end of the period, in Unix ms; it may be earlier than the caller asked for."""
 
     ticks: int
     sent: int
@@ -32,15 +33,15 @@ class Backfilled:
 
 
 class Backfills(LeasedSchedules):
-    """Sends past ticks of schedules. It raises StoreUnavailable too."""
+    """Sends past ticks of schedules. Every method may also raise StoreUnavailable."""
 
     async def backfill(self, name: str, from_ms: int, to_ms: int, check: Check) -> Backfilled:
-        """Sends the ticks of a time that is over, both ends included. Those that were sent before are not sent again.
+        """Sends the ticks of a past period, both ends included. Ticks that were sent before are not sent again.
 
         Raises:
             NotFound, or an error of `check`
-            InvalidRequest: the time has too many ticks, or begins in the future, or ends before it begins.
-            Conflict: backfills have covered too many separate times.
+            InvalidRequest: the period has too many ticks, or begins in the future, or ends before it begins.
+            Conflict: backfills have covered too many separate periods, or the schedule was changed meanwhile.
             Unavailable: some ticks may be sent. Call it again.
         """
         async with self._leased(name) as lease:
@@ -68,7 +69,8 @@ class Backfills(LeasedSchedules):
         return Backfilled(ticks=len(ticks), sent=sent, to_ms=span.to_ms)
 
     async def _fill(self, read: Schedule, ticks: Sequence[Tick], check: Check) -> int:
-        """Sends those that were not sent before. Returns how many. `read`: the schedule whose ticks they are."""
+        """Sends the ticks that were not sent before. Returns how many it sent. `read`: the schedule that gave these
+        ticks."""
         async with self._leased(read.name) as lease:
             schedule = await self._checked(read.name, check)
             if schedule.spec != read.spec:

@@ -1,7 +1,7 @@
 """Keeps schedules: makes, changes, pauses and removes them.
 
-Each change has the lease of its schedule, as a planner has. So no planner sends a tick while the planned ones are
-deleted, and none that was frozen does so later.
+Each change leases its schedule, as a planner does. So no planner sends a tick while a change deletes planned ticks. A
+planner that was frozen does not send one later either.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ class SchedulePage:
 
 
 class Schedules(LeasedSchedules):
-    """The schedules of all pools. Every method raises StoreUnavailable."""
+    """The schedules of all pools. Every method may raise StoreUnavailable."""
 
     async def page(self, *, sees: Callable[[str], bool], limit: int, cursor: str | None) -> SchedulePage:
-        """A page of schedules by name, without their messages. `sees`: whether the caller may see a topic.
+        """Returns a page of schedules by name, without their messages. `sees`: returns whether the caller may see a
+        topic. `cursor`: of the page before; None: the first page.
 
         Raises:
             InvalidRequest: no page gave this cursor.
@@ -49,14 +50,16 @@ class Schedules(LeasedSchedules):
     async def put(
         self, name: str, spec: Spec, *, who: str, check: Check, maker: Maker | None = None
     ) -> tuple[Schedule, bool]:
-        """Makes or changes a schedule. Returns it, and whether it is new. The same once more changes nothing.
+        """Makes or changes a schedule. Returns the schedule, and whether it is new. If it has this spec already,
+        nothing changes.
 
-        A change withdraws the ticks that were sent ahead. If only the message is another one, they are sent with it.
+        A change withdraws the ticks that were sent ahead. If only the message changes, they are sent again with the new
+        message. `who`: as in `Progress`. `maker`: as in `Policies.used`.
 
         Raises:
-            InvalidRequest: it never ticks again, or its target is an exchange of the bridge.
+            InvalidRequest: the schedule never ticks again, or its target is an exchange of the bridge.
             Conflict: there are too many schedules.
-            BridgeError: of `check`, or the refusal of the maker.
+            BridgeError: the error of `check`, or the refusal of the maker.
         """
         check(spec)
         declared = self._pools.serving(spec.topic).context.broker.declared
@@ -65,7 +68,7 @@ class Schedules(LeasedSchedules):
             field, given = ("cron", spec.timing.cron) if spec.timing.cron else ("every", spec.timing.every_ms)
             raise InvalidRequest.of(field, given, "a tick that is still to come", "never ticks from now on")
         if (standing := await self._found(name)) is not None:
-            check(standing.spec)  # before it makes a topic for a caller that is refused
+            check(standing.spec)  # checked here, so that no topic is made for a caller that is refused
         await self._pools.serving(spec.topic).topics.used(spec.topic, maker)
         async with self._leased(name) as lease:
             former = await self._found(name)
@@ -82,7 +85,7 @@ class Schedules(LeasedSchedules):
         return schedule, former is None
 
     async def pause(self, name: str, check: Check) -> Schedule:
-        """Pauses a schedule. No tick fires once it has returned, and none is missed meanwhile. Idempotent.
+        """Pauses a schedule. Once this returns, no tick fires. Ticks of the pause do not count as missed. Idempotent.
 
         Raises:
             NotFound, or an error of `check`
@@ -98,7 +101,7 @@ class Schedules(LeasedSchedules):
         return schedule
 
     async def resume(self, name: str, check: Check) -> Schedule:
-        """Ends a pause. The ticks from now on fire. Idempotent.
+        """Ends a pause. Only ticks from now on fire. Idempotent.
 
         Raises:
             NotFound, or an error of `check`
@@ -112,7 +115,7 @@ class Schedules(LeasedSchedules):
         return schedule
 
     async def remove(self, name: str, check: Check) -> Schedule:
-        """Removes a schedule. No tick fires once it has returned. Messages of former ticks stay.
+        """Removes a schedule. Once this returns, no tick fires. Messages of former ticks stay.
 
         Raises:
             NotFound, or an error of `check`
@@ -126,7 +129,8 @@ class Schedules(LeasedSchedules):
         return schedule
 
     async def trigger(self, name: str, check: Check) -> Sent:
-        """Sends the message of the schedule now, also while it is paused, and whatever became of the former tick.
+        """Sends the message of the schedule now, even if the schedule is paused or the former tick's message has not
+        ended.
 
         Raises:
             NotFound, Unavailable, or an error of `check`
@@ -136,9 +140,10 @@ class Schedules(LeasedSchedules):
         return await service.sending.send(schedule.draft(tick_id(name, now_ms), now_ms))
 
     async def _changed(self, lease: Lease, former: Schedule, spec: Spec, who: str) -> Schedule:
-        """Withdraws the planned ticks of the former form. Returns what the new form begins with."""
+        """Withdraws the planned ticks of the former schedule. Returns the schedule with the progress from which the new
+        spec begins."""
         planned = tuple(sorted({*former.waiting(lease.now_ms), *former.progress.unsent}))
-        # If nobody gets further, the former form goes on, and sends the ticks again that are withdrawn by then.
+        # If this process dies here, the former schedule goes on, and sends the ticks again that are withdrawn by then.
         await self._save(lease, former.but(unsent=planned, since_ms=lease.now_ms), leave=False)
         withdrawn = await self._withdrawn(former, planned, lease.now_ms)
         changed = former.but(who=who, since_ms=lease.now_ms, unsent=withdrawn, planned=withdrawn, failure="")
@@ -147,8 +152,8 @@ class Schedules(LeasedSchedules):
         return changed if former.spec.topic == spec.topic else changed.but(filled=())
 
     async def _owing(self, lease: Lease, former: Schedule, changed: Schedule) -> Schedule:
-        """Begins a new timing now. The ticks of the former one whose moments passed are still to be sent: those that
-        were withdrawn, and those that nobody has planned."""
+        """Returns the schedule whose new timing begins now. Ticks of the former timing whose moments have passed are
+        still to be sent: those that were withdrawn, and those that were never planned."""
         now_ms, progress = lease.now_ms, changed.progress
         passed = tuple(tick for tick in progress.unsent if tick.at_ms <= now_ms)
         if progress.is_paused:
@@ -171,25 +176,26 @@ class Schedules(LeasedSchedules):
         )
 
     async def _withdrawn(self, schedule: Schedule, ticks: Sequence[Tick], now_ms: int) -> tuple[Tick, ...]:
-        """Deletes the messages of ticks that have not fired. Returns these ticks. One that fires just now is none."""
+        """Deletes the messages of ticks that have not fired. Returns these ticks, without those that are firing just
+        now."""
         service, topic = self._pools.serving(schedule.spec.topic), schedule.spec.topic
         ids = schedule.ids(ticks)
         found = await service.lookup.get_many(topic, ids)
 
         async def withdrawn(tick: Tick, message_id: str, message: Message | None) -> bool:
             if message is not None and tick.due_ms <= now_ms:
-                # It has fired, unless a change before this one has withdrawn it.
+                # The tick has fired, unless an earlier change has withdrawn it.
                 return not is_decided(message, schedule.progress.since_ms)
             created_ms = None if message is None else message.record.created_ms
             try:
-                # A record that is not confirmed is not found, and is deleted all the same.
+                # Also called if no message was found: there may be an unconfirmed record, which look-ups do not show.
                 await service.changing.delete(topic, message_id, release=True, created_ms=created_ms)
             except NotFound:
-                return True  # it was not sent, and can't be any more
+                return True  # the tick was not sent, and can't be sent any more
             except Conflict:
-                await asyncio.sleep(PAUSE_S)  # it fires within milliseconds, or has fired
+                await asyncio.sleep(PAUSE_S)  # the tick fires within milliseconds, or has fired
                 return False
-            # Somebody else may have deleted it before.
+            # A client may have deleted the message before.
             gone = message is not None and message.record.state is State.DELETED
             return not (gone and is_decided(message, schedule.progress.since_ms))
 

@@ -1,15 +1,15 @@
 """Computes when a cron expression matches, in a time zone. Pure.
 
-cronsim parses the expression and knows the calendar. What a change of the clocks does is decided here, as Debian's cron
-does it (man 8 cron):
+cronsim parses the expression and knows the calendar. This module decides what a change of the clocks does. It follows
+Debian's cron (man 8 cron):
 
-* An expression with a fixed minute and hour names a time of day. It matches once a day: a time that the clocks skip
-  matches at the first minute behind the gap, and one that comes twice matches the first time.
-* An expression whose minute or hour begins with `*` names every such minute that really passes. None matches within a
-  gap, and those of a repeated hour match twice.
+* An expression with a fixed minute and hour names a time of day. It matches once a day. A time that the clocks skip
+  matches at the first minute behind the gap. A time that comes twice matches when it comes first.
+* An expression whose minute or hour begins with `*` names every such minute that really passes. No minute of a gap
+  matches, and the minutes of a repeated hour match twice.
 
-cronsim does the same, except where clocks change by half an hour (Australia/Lord_Howe): there it leaves out matches of
-the second kind. So such an expression is matched within each span of one UTC offset, where no clock changes.
+cronsim does so too, except where clocks change by half an hour (Australia/Lord_Howe): there it leaves out matches of
+the second kind of expression. So this module matches such an expression separately within each span of one UTC offset.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _PROBE_S: Final = 12 * 3_600  # no zone changes its offset twice in so little ti
 
 
 def written_out(expression: str) -> str:
-    """The five fields that a word such as `@daily` stands for; another expression as it is."""
+    """Returns the five fields that a word such as `@daily` means. Returns any other expression as it is."""
     return _WORDS.get(expression.strip(), expression)
 
 
 def check(expression: str) -> None:
-    """Checks an expression.
+    """Checks a cron expression of five fields.
 
     Raises:
-        ValueError: says what is wrong with it.
+        ValueError: the expression is wrong; the text says why, and continues a sentence that begins with its name.
     """
     if expression.startswith("@"):
         raise ValueError(f"must have 5 fields, or be one of {', '.join(_WORDS)}")
@@ -57,7 +57,8 @@ def check(expression: str) -> None:
 
 
 def matches(expression: str, zone: tzinfo, after_s: int) -> Iterator[int]:
-    """Yields the matches after a moment, in Unix seconds. Ends if none follows within 50 years."""
+    """Yields the moments after `after_s` at which the expression matches. All are Unix seconds. Ends if no match
+    follows within 50 years."""
     minute, hour, *_ = expression.split()
     found = _of_each_span if minute.startswith("*") or hour.startswith("*") else _of_each_day
     return found(expression, zone, after_s)
@@ -65,7 +66,7 @@ def matches(expression: str, zone: tzinfo, after_s: int) -> Iterator[int]:
 
 def _of_each_day(expression: str, zone: tzinfo, after_s: int) -> Iterator[int]:
     for moment in CronSim(expression, datetime.fromtimestamp(after_s, UTC).astimezone(zone)):
-        # In a repeated hour, cronsim begins with the first of the two.
+        # If `after_s` is in the second pass of a repeated hour, cronsim begins with the first pass.
         if (at_s := int(moment.timestamp())) > after_s:
             yield at_s
 
@@ -86,7 +87,8 @@ def _of_each_span(expression: str, zone: tzinfo, after_s: int) -> Iterator[int]:
 
 
 def _change_s(zone: tzinfo, from_s: int, to_s: int, offset_s: int) -> int | None:
-    """Returns the first second with another offset, up to `to_s`; None: there is none."""
+    """Returns the first second with another UTC offset than `offset_s`, from `from_s` to `to_s`. None: there is
+    none."""
     same_s = from_s
     while same_s < to_s:
         probed_s = min(same_s + _PROBE_S, to_s)

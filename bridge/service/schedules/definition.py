@@ -1,4 +1,4 @@
-"""Defines a schedule: what is asked for, and how far it is planned. Writes and reads both as JSON for Redis."""
+"""Defines a schedule: its spec, and how far it is planned. Converts both to JSON for Redis, and back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _NO_ENVELOPE: Final = Envelope()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Template:
-    """The message of each tick. `ttl_ms`, `max_retry` None: the topic's. `labels`: as `labels.packed` writes them."""
+    """The message of each tick. `ttl_ms`, `max_retry` None: the topic's value. `labels`: as `labels.packed` writes
+    them."""
 
     envelope: Envelope = _NO_ENVELOPE
     ttl_ms: int | None = None
@@ -35,7 +36,7 @@ class Template:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spec:
-    """What somebody asks for. `template` None: it was not read."""
+    """What the maker of a schedule asks for. `template`: the message; None: it was not read from Redis."""
 
     topic: str
     timing: Timing
@@ -51,10 +52,11 @@ class Spec:
 class Progress:
     """How far a schedule is planned. Moments are of Redis' clock.
 
-    `position_ms`: the fate of each tick up to it is decided. `unsent`: the ticks that are to be sent, and may be sent
-    already. `planned`: the ticks that are sent ahead, or are about to be, and may not have fired. `since_ms`: when the
-    schedule was made, changed, paused or resumed last. `who`: who asked for it. `last_ms`: the latest tick that was
-    sent; 0: none. `filled`: what backfills have covered. `failure`: why the latest refused tick was refused.
+    `position_ms`: up to this moment it is decided which ticks are sent. `unsent`: the ticks that are to be sent; some
+    may be sent already. `planned`: the ticks that were or will be sent ahead of their moment, and may not have fired.
+    `since_ms`: when the schedule was last made, changed, paused or resumed. `who`: the id of the token that asked for
+    it, or a word for a caller without one. `last_ms`: the latest tick that was sent; 0: none. `filled`: the periods
+    that backfills have covered. `failure`: why the latest refused tick was refused.
     """
 
     created_ms: int
@@ -81,7 +83,7 @@ class Schedule:
 
     @property
     def wake_ms(self) -> int | None:
-        """When it is to be planned next; None: never."""
+        """When the schedule is to be planned next, in Unix ms; None: never."""
         if self.progress.is_paused:
             return None
         if self.progress.unsent:
@@ -89,19 +91,23 @@ class Schedule:
         return wake_ms(self.spec.timing, self.spec.rules, self.name, self.progress.position_ms)
 
     def following(self, now_ms: int, count: int) -> list[Tick]:
-        """The next ticks. None follows while it is paused."""
+        """Returns the next `count` ticks after `now_ms`; none while the schedule is paused."""
         return [] if self.progress.is_paused else following(self.spec.timing, self.name, now_ms, count)
 
     def waiting(self, now_ms: int) -> tuple[Tick, ...]:
-        """The planned ticks that have not fired."""
+        """Returns the planned ticks that have not fired."""
         return tuple(tick for tick in self.progress.planned if tick.due_ms > now_ms)
 
     def ids(self, ticks: Sequence[Tick]) -> list[str]:
-        """The ids of the messages of these ticks."""
+        """Returns the ids of the messages of these ticks."""
         return [tick_id(self.name, tick.at_ms) for tick in ticks]
 
     def draft(self, message_id: str, due_ms: int) -> Draft:
-        """The message of a tick."""
+        """Returns the draft of a tick's message.
+
+        Raises:
+            LookupError: the schedule was read without its message.
+        """
         template = self.spec.template
         if template is None:
             raise LookupError(f"the message of the schedule {self.name!r} was not read")
@@ -116,12 +122,12 @@ class Schedule:
         )
 
     def but(self, **changes: Any) -> Schedule:
-        """The schedule with other values of its progress."""
+        """Returns the schedule with changed fields of its progress."""
         return replace(self, progress=replace(self.progress, **changes))
 
 
 def spec_json(spec: Spec) -> bytes:
-    """What is asked for, without the message."""
+    """Converts a spec without its template to JSON."""
     return orjson.dumps({"topic": spec.topic, "timing": asdict(spec.timing), "rules": asdict(spec.rules)})
 
 
@@ -146,7 +152,7 @@ def progress_json(progress: Progress) -> bytes:
 
 
 def read_schedule(stored: StoredSchedule) -> Schedule:
-    """Reads a schedule. It has no template if its message was not asked for."""
+    """Reads a schedule from its JSON. If the message was not read from Redis, the spec has no template."""
     spec = orjson.loads(stored.spec)
     rules = spec["rules"]
     return Schedule(

@@ -20,18 +20,18 @@ PAUSE_S: Final = 0.05
 _TRIES: Final = 100
 
 Check = Callable[[Spec], None]
-"""Raises if the caller may not do this with the schedule."""
+"""A function that raises an error if the caller may not do this with a schedule of this spec."""
 
 
 class LeasedSchedules:
-    """What reads and changes schedules. Every method raises StoreUnavailable."""
+    """The base of classes that read and change schedules. Every method may raise StoreUnavailable."""
 
     def __init__(self, pools: Pools) -> None:
         self._pools = pools
         self.stored = stored_schedules(pools)
 
     async def get(self, name: str) -> Schedule:
-        """One schedule.
+        """Returns one schedule.
 
         Raises:
             NotFound
@@ -42,7 +42,7 @@ class LeasedSchedules:
         return read_schedule(stored)
 
     async def now_ms(self) -> int:
-        """The moment by the clock of Redis."""
+        """Returns the time by the clock of Redis, in Unix ms."""
         store = self._pools.default.context.store
         if not store.clock.known:
             await store.learn_clock()
@@ -50,10 +50,11 @@ class LeasedSchedules:
 
     @asynccontextmanager
     async def _leased(self, name: str) -> AsyncIterator[Lease]:
-        """Has the lease of the schedule within the context. It waits for a planner that has it.
+        """Leases the schedule for the context. If another process has leased it, waits up to five seconds.
 
         Raises:
-            StoreUnavailable: somebody had it too long, or took it over.
+            StoreUnavailable: the other process kept the lease too long, or this lease ended during the context.
+            Conflict: there are too many schedules.
         """
         lease = await self._lease(name)
         try:
@@ -98,13 +99,14 @@ class LeasedSchedules:
 
 
 def stored_schedules(pools: Pools, *, of_loops: bool = False) -> StoredSchedules:
-    """The schedules in Redis. `of_loops`: over the connections of the loops."""
+    """Returns the schedules in Redis. `of_loops`: uses the connections of the loops, and not those of requests."""
     context = pools.default.loops_context if of_loops else pools.default.context
     return StoredSchedules(context.store, context.records.keys)
 
 
 async def former_lives(pools: Pools, schedule: Schedule) -> bool:
-    """Whether the message of the schedule's former tick has not ended. Asked only where it matters.
+    """Whether the message of the schedule's former tick has not ended. False without a look if its overlap rule allows
+    overlaps.
 
     Raises:
         StoreUnavailable

@@ -1,12 +1,14 @@
-"""Plans schedules: sends the messages of their ticks a little ahead, and notes how far it has come.
+"""Plans schedules: sends the messages of their ticks a little ahead of their moments, and saves how far they are
+planned.
 
-    lease the schedule ──> note the next ticks ──> send those that no message has ──> advance the position
+    lease the schedule ──> save the next ticks ──> send those that have no message ──> advance the position
 
-* Whoever plans a schedule has its lease. Nobody else sends its ticks or changes it meanwhile.
+* A planner leases a schedule. Meanwhile no other process sends its ticks or changes it.
 * Redis refuses each claim of an id that comes after the end of the lease. So a planner that was frozen sends nothing.
-* The ticks are noted before they are sent. A pause or a change finds and deletes them, whether they were sent or not.
-* A planner that dies leaves the noted ticks to the next one. That one looks for the message of each, also for one that
-  has ended, and sends those that have none. Redis keeps an ended message for the retention time at least.
+* The ticks are saved before they are sent. So a pause or a change finds and deletes them, whether they were sent or
+  not.
+* If a planner dies, the next planner finds the saved ticks. It looks for the message of each tick, also for ended
+  messages, and sends the ticks that have none. Redis keeps an ended message for the retention time at least.
 """
 
 from __future__ import annotations
@@ -33,12 +35,12 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 NO_TOKEN_OF: Final = frozenset(("anybody", "file", ""))
-"""Who asked for a schedule without a token."""
+"""The values of `Progress.who` for schedules that no token asked for."""
 
 
 class Planner:
     def __init__(self, pools: Pools, stored: StoredSchedules, status: Status) -> None:
-        """`status`: shows a schedule that can't be planned."""
+        """`status`: the loop's status, which shows the bug if a schedule can't be planned."""
         self._pools = pools
         self._stored = stored
         self._status = status
@@ -47,7 +49,8 @@ class Planner:
         """Plans the schedules of these leases, and ends the leases.
 
         Raises:
-            Unavailable: of one schedule, after all others were planned. It is planned again when its lease has ended.
+            Unavailable: the error of one schedule, raised after all other schedules were planned. The schedule is
+                planned again when its lease has ended.
         """
         results = await asyncio.gather(*(self._plan_as_owner(lease) for lease in leases), return_exceptions=True)
         unavailable: Unavailable | None = None
@@ -78,7 +81,7 @@ class Planner:
         if schedule.progress.is_paused:
             await self._save(lease, schedule, leave=True)
             return
-        # Timelines name the token that asked. This is a task of its own.
+        # Timelines name the token that asked for the schedule. This task plans no other schedule.
         who = schedule.progress.who
         log_scope.enter_token(log_scope.NOBODY if who in NO_TOKEN_OF else who)
         if not schedule.progress.unsent:
@@ -88,7 +91,7 @@ class Planner:
         await self._save(lease, schedule, leave=True)
 
     async def _decided(self, lease: Lease, schedule: Schedule) -> Schedule:
-        """Decides about the next ticks, and notes those that are to be sent."""
+        """Decides which of the next ticks are sent, and saves these as unsent. Returns the schedule."""
         progress = schedule.progress
         decided = plan(
             schedule.spec.timing,
@@ -112,10 +115,10 @@ class Planner:
         return schedule
 
     async def _sent(self, lease: Lease, schedule: Schedule) -> Schedule:
-        """Sends the noted ticks that have no message.
+        """Sends the unsent ticks that have no message yet. Returns the schedule without unsent ticks.
 
         Raises:
-            Unavailable: some may be sent. The next planner goes on.
+            Unavailable: some ticks may be sent. The next planner goes on with them.
         """
         service, progress, failure = self._pools.serving(schedule.spec.topic), schedule.progress, ""
         ticks = progress.unsent
@@ -131,7 +134,7 @@ class Planner:
             if isinstance(result, BridgeError):
                 if isinstance(result, Unavailable) and not isinstance(result, Unpublishable):
                     raise result
-                # It would be refused again and again.
+                # A second try of this tick would be refused too.
                 refused, failure = refused + 1, str(result)
                 log.error("schedule.refused", name=schedule.name, id=draft.id, reason=failure)
         TICKS.labels("refused").inc(refused)
@@ -152,7 +155,7 @@ class Planner:
 
 
 def _not_ahead(schedule: Schedule, now_ms: int) -> Schedule:
-    """The schedule, planned no farther than this moment if a clock that was ahead has planned it."""
+    """Returns the schedule. If a clock that was ahead has planned it too far, its position is set back to now."""
     progress = schedule.progress
     if progress.position_ms <= latest_position_ms(schedule.spec.rules, now_ms):
         return schedule

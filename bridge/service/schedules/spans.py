@@ -1,4 +1,4 @@
-"""Notes which times were filled in, as spans. Pure."""
+"""Defines spans, which note the periods that backfills have covered. Pure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """A time from one moment to another one, both of which belong to it."""
+    """A period from one moment to another, both included. Moments are Unix ms."""
 
     from_ms: int
     to_ms: int
 
 
 def added(spans: Iterable[Span], span: Span) -> tuple[Span, ...]:
-    """The spans with a further one, sorted. Those that touch become one."""
+    """Returns the spans with a further one, sorted. Joins spans that overlap or touch."""
     joined: list[Span] = []
     for each in sorted([*spans, span]):
         if joined and each.from_ms <= joined[-1].to_ms + 1:

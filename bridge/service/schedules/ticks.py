@@ -1,7 +1,7 @@
 """Decides which ticks of a schedule become messages. Pure.
 
-A schedule has a position: the fate of each tick up to it is decided. A plan decides those from the position up to a
-little ahead of now, and names the new position.
+A schedule has a position: a moment up to which it is decided for each tick whether it is sent. A plan decides this for
+the ticks from the position up to a little ahead of now, and names the new position.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from bridge.service.schedules.spans import Span
 from bridge.service.schedules.timing import Tick, Timing, between, latest, ticks
 
 LEAD_MS: Final = 5_000
-"""How far ahead of its moment a tick is sent. The wheel delivers it exactly. A planner that dies leaves its schedules
-to another one in less time."""
+"""How far ahead of its moment a tick is sent; the wheel delivers it at the exact moment. If a planner dies, another one
+takes over its schedules in less time than this."""
 
 LOOK_MS: Final = 500
-"""The same where a tick may overlap the former one: it has to know late whether that one has ended."""
+"""How far ahead a tick is sent if it must not overlap the former one. It is short, as the former message may end
+late."""
 
 GRACE_MS: Final = 5_000
-"""A tick that is late by no more is not missed."""
+"""A tick that is late by no more than this does not count as missed."""
 
 MOST_TICKS: Final = 100
-"""The ticks that a plan sends. The next plan goes on behind them."""
+"""The most ticks that a plan sends. The next plan goes on behind them."""
 
 MOST_MISSED: Final = 1_000
 
-_STEP_MS: Final = 1_000  # a clock that is wrong by less is waited for
+_STEP_MS: Final = 1_000  # if a clock is wrong by less, the planner simply waits
 
 
 class Missed(StrEnum):
-    """What becomes of ticks whose moment passed while nobody planned them."""
+    """Which missed ticks are sent: those whose moments passed while no process planned the schedule."""
 
     SKIP = "skip"
     LAST = "last"
@@ -42,7 +43,7 @@ class Missed(StrEnum):
 
 
 class Overlap(StrEnum):
-    """What becomes of a tick while the message of the former one has not ended."""
+    """Whether a tick is sent while the message of the former tick has not ended."""
 
     ALLOW = "allow"
     SKIP = "skip"
@@ -50,7 +51,8 @@ class Overlap(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
-    """`missed_max`: the most missed ticks that are sent with `Missed.ALL`, the latest."""
+    """What to do with missed and overlapping ticks. `missed_max`: with `Missed.ALL`, at most this many missed ticks are
+    sent, the latest ones."""
 
     missed: Missed = Missed.LAST
     missed_max: int = 100
@@ -59,8 +61,9 @@ class Rules:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """`ticks`: to be sent. `position_ms`: once they are sent. `missed`: missed ticks that are left out, as far as
-    somebody counted them. `overlapped`: ticks left out because of the former one."""
+    """The result of planning. `ticks`: the ticks to send. `position_ms`: the new position, once these are sent.
+    `missed`: how many missed ticks are left out, as far as they were counted. `overlapped`: how many ticks are left out
+    because the former tick's message has not ended."""
 
     ticks: Sequence[Tick]
     position_ms: int
@@ -79,7 +82,8 @@ def plan(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int,
 
 
 def owed(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int, *, former_lives: bool) -> Plan:
-    """Plans the ticks from the position up to now, of a schedule whose timing is another one from now on."""
+    """Plans the ticks of a schedule's former timing, from the position up to now, because a new timing begins now.
+    Arguments: as for `plan`."""
     return _plan(timing, rules, name, Span(position_ms + 1, now_ms), now_ms, former_lives=former_lives)
 
 
@@ -106,19 +110,20 @@ def lead_ms(rules: Rules) -> int:
 
 
 def latest_position_ms(rules: Rules, now_ms: int) -> int:
-    """Returns the latest position that a plan can have noted by now. A later one is of a clock that was ahead."""
+    """Returns the latest position that a plan can have by now. If a schedule has a later one, a clock was ahead."""
     return now_ms + lead_ms(rules) + _STEP_MS
 
 
 def wake_ms(timing: Timing, rules: Rules, name: str, position_ms: int) -> int | None:
-    """When to plan next; None: no tick follows."""
+    """Returns when to plan a schedule next, in Unix ms; None: no tick follows."""
     tick = next(ticks(timing, name, position_ms), None)
     return None if tick is None else tick.at_ms - lead_ms(rules)
 
 
 def is_decided(message: Message | None, since_ms: int) -> bool:
-    """Whether a tick needs no send, as it has this message. `since_ms`: when the schedule was changed or resumed last.
-    A message that was deleted before does not count: a pause or a change has deleted it."""
+    """Whether a tick needs no send, because it has a message already. `message`: found under the tick's id; None: there
+    is none. `since_ms`: as in `Progress`. A deleted message that was created before this moment does not count: a pause
+    or a change has deleted it."""
     if message is None:
         return False
     return not (message.record.state is State.DELETED and message.record.created_ms <= since_ms)

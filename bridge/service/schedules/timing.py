@@ -1,7 +1,7 @@
 """Defines when a schedule ticks, and computes its ticks between two moments. Pure.
 
-A tick has two moments: `at_ms`, which the cron expression or the interval gives and which is part of its message's id,
-and `due_ms`, which may be later by the jitter. It is before the next tick's `at_ms`, so ticks come in their order.
+A tick has two moments. The cron expression or the interval gives `at_ms`, which is part of the message's id. `due_ms`
+may be later by the jitter. `due_ms` is always before the next tick's `at_ms`, so ticks come in their order.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ class Tick(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timing:
-    """When a schedule ticks: by `cron` in `timezone`, or each `every_ms` from `anchor_ms` on and before it. `start_ms`
-    and `end_ms` may be ticks themselves. `jitter_ms`: each message is due up to so much later, but before the next."""
+    """When a schedule ticks: by `cron` in `timezone`, or at intervals of `every_ms` before and after `anchor_ms`. No
+    tick is before `start_ms` or after `end_ms`; ticks may be at these moments; None: no bound. `jitter_ms`: each
+    message is due later by up to this much, but before the next tick."""
 
     cron: str | None = None
     timezone: str = UTC_NAME
@@ -42,7 +43,7 @@ class Timing:
 
 
 def ticks(timing: Timing, name: str, after_ms: int) -> Iterator[Tick]:
-    """Yields the ticks after a moment, the earliest first. `name`: of the schedule; it decides the jitter."""
+    """Yields the ticks after a moment, the earliest first. `name`: the schedule's name, which determines the jitter."""
     if timing.start_ms is not None:
         after_ms = max(after_ms, timing.start_ms - 1)
     end_ms = LATEST_INSTANT_MS if timing.end_ms is None else timing.end_ms
@@ -51,14 +52,15 @@ def ticks(timing: Timing, name: str, after_ms: int) -> Iterator[Tick]:
 
 
 def between(timing: Timing, name: str, after_ms: int, until_ms: int) -> Iterator[Tick]:
-    """Yields the ticks after one moment and up to another one."""
+    """Yields the ticks after `after_ms` and up to `until_ms`. `name`: as for `ticks`."""
     return takewhile(lambda tick: tick.at_ms <= until_ms, ticks(timing, name, after_ms))
 
 
 def latest(timing: Timing, name: str, after_ms: int, until_ms: int, most: int) -> tuple[list[Tick], int]:
-    """Returns the last ticks of a time, at most so many, and how many came before them that it has seen.
+    """Returns the last ticks of a period, at most `most`, and how many earlier ticks of the period it has seen.
 
-    It looks back step by step, so the cost depends on `most` and not on the time.
+    It looks back step by step, so the cost depends on `most` and not on the length of the period. So it may not see all
+    earlier ticks.
     """
     look_ms = _FIRST_LOOK_MS
     while True:
@@ -71,12 +73,12 @@ def latest(timing: Timing, name: str, after_ms: int, until_ms: int, most: int) -
 
 
 def following(timing: Timing, name: str, after_ms: int, count: int) -> list[Tick]:
-    """Returns the next ticks after a moment."""
+    """Returns the next `count` ticks after a moment."""
     return list(islice(ticks(timing, name, after_ms), count))
 
 
 def tick_id(name: str, at_ms: int) -> str:
-    """The id of a tick's message: `nightly@2026-12-01T03:00:00Z`."""
+    """Returns the id of a tick's message: `nightly@2026-12-01T03:00:00Z`."""
     return f"{name}@{format_instant(at_ms).replace('.000Z', 'Z')}"
 
 
@@ -91,7 +93,7 @@ def _instants(timing: Timing, after_ms: int) -> Iterator[int]:
 
 
 def _jitter_ms(window_ms: int, name: str, at_ms: int) -> int:
-    """The same in every process, and evenly spread over 0 to the window."""
+    """Returns the jitter of a tick: evenly spread from 0 to `window_ms`, and equal in every process."""
     if not window_ms:
         return 0
     digest = sha256(f"{name}@{at_ms}".encode()).digest()

@@ -1,1 +1,1 @@
-"""Sends messages: new ones, and ones that replace or extend a live message of the same id."""
+"""Sends messages: new messages, and messages that replace or extend a live message of the same id."""

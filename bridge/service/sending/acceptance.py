@@ -1,21 +1,21 @@
 """Accepts messages whose delay is in a header: sends each as a client's draft, and says which deliveries are done.
 
-    name an id ──> note it as an intent ──> send (`send_groups.py`) ──> the caller acknowledges
+    choose an id ──> note it as an intent ──> send (`send_groups.py`) ──> the caller acknowledges
                                       RabbitMQ has certainly taken the acknowledgement ──> forget the intent
 
-The bridge may die after each step, and RabbitMQ then delivers the message again. So the id of a message is in Redis
-before the send. A redelivered message takes over the intent of the session that has ended: its id, and the moment
-since which it has it. If there is a record of this id that is not older, the message was accepted. Without an intent it
-was not. RabbitMQ confirms no acknowledgement, and one that was written just before a crash may be lost. So the intent
-outlives it.
+The bridge may die after each step, and RabbitMQ then redelivers the message. So the message's id is in Redis before the
+send. The next session takes over the intent that the ended session left for the message: the id, and the moment since
+which the message has it. If there is a record of this id that is not older than this moment, the message was accepted.
+If there is no intent, the message was not accepted. RabbitMQ does not confirm an acknowledgement, and one that was
+written just before a crash may be lost. So the intent outlives the acknowledgement.
 
-The id is the client's. If a message has it already, this one gets an id of its own, as it may be another message: a
-publisher that repeats a publish can't be told from one that uses an id twice. Then nothing is lost, and the header
-`x-delay-message-id` has the client's id.
+The id is the one that the client gave. If a message has this id already, the new message gets an id of its own, as it
+may be another message: the bridge can't tell a publisher that repeats a publish from one that uses an id twice. So no
+message is lost, and the header `x-delay-message-id` has the client's id.
 
-Without a client's id, equal messages have nothing that tells them apart. An intent that outlived its message could be
-taken for that of an equal one, which would be lost. So such an intent is forgotten before the acknowledgement. If the
-bridge dies between the two, the message comes twice, under two ids.
+If the client gave no id, nothing tells equal messages apart. An intent that outlived its message could be taken for the
+intent of an equal message, and that message would be lost. So the intent of a message without a client's id is
+forgotten before the acknowledgement. If the bridge dies between the two, the message is delivered twice, under two ids.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _FORGET_EVERY_S: Final = 1.0
 
 @dataclass(slots=True)
 class _Item:
-    """A submission that is not done. `tried`: it may be accepted already."""
+    """A submission that is not done. `id`: the message id that the bridge chose; empty: none yet. `intent`: noted in
+    Redis; None: not yet. `tried`: the submission may be accepted already."""
 
     submission: Submission
     id: str = ""
@@ -50,14 +51,15 @@ class _Item:
 
     @property
     def note(self) -> Note:
-        """The name of its intent."""
+        """The name of the submission's intent."""
         return Note(self.submission.topic, self.id, self.submission.tag)
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """`done`: tags to acknowledge. `refused`: messages that can't be accepted, and why. `later`: to be given again in a
-    moment. `errors`: of servers that were away."""
+    """The result of `accept`. `done`: delivery tags to acknowledge. `refused`: messages that can't be accepted, each
+    with the reason. `later`: messages to pass to `accept` again after a short pause. `errors`: the errors of servers
+    that were away."""
 
     done: list[int] = field(default_factory=list)
     refused: list[tuple[Submission, str]] = field(default_factory=list)
@@ -72,7 +74,7 @@ class Accepted:
 
 
 class Acceptance:
-    """Accepts the deliveries of one channel. Their tags tell them apart."""
+    """Accepts the deliveries of one channel. A delivery is known by its tag."""
 
     def __init__(self, context: Context) -> None:
         self._store = context.store
@@ -81,12 +83,12 @@ class Acceptance:
         self._intents = StoredIntents(context.store, context.records.keys, new_ulid())
         self._items: dict[int, _Item] = {}
         self._left: list[Note] = []  # intents of acknowledged messages, which are to be forgotten
-        self._ids: dict[tuple[str, str], int] = {}  # the tags of the ids that it is accepting now
+        self._ids: dict[tuple[str, str], int] = {}  # by topic and id: the tag of the message being accepted under it
 
     async def accept(self, submissions: Sequence[Submission]) -> Accepted:
-        """Accepts messages. The caller acknowledges those that are done, and gives the others again.
+        """Accepts messages. The caller acknowledges those that are done, and passes `later` to this method again.
 
-        A Redis server that is away holds up only the messages whose topics it has.
+        A Redis server that is away delays only the messages of its topics.
         """
         accepted = Accepted()
         for indexes in self._intents.apart([one.topic for one in submissions]):
@@ -118,15 +120,15 @@ class Acceptance:
         return accepted
 
     def acknowledged(self, accepted: Accepted) -> None:
-        """Notes that the acknowledgements of the messages that were done are written."""
+        """Notes that the caller has acknowledged the messages in `accepted.done`."""
         for tag in accepted.done:
             if (item := self._items.get(tag)) is not None:
                 self._left.append(item.note)
                 self._drop(item)
 
     async def forget_acknowledged(self, until_taken: Callable[[], Awaitable[None]]) -> None:
-        """Forgets acknowledged messages, for ever. `until_taken` returns once RabbitMQ has taken all acknowledgements
-        that were written before its call."""
+        """Removes the intents of acknowledged messages, every second; never ends. `until_taken`: returns once RabbitMQ
+        has taken all acknowledgements that were written before its call."""
         while True:
             await asyncio.sleep(_FORGET_EVERY_S)
             if left := [*self._left]:
@@ -135,9 +137,10 @@ class Acceptance:
                     self._left = [*await self._forget_each(left), *self._left[len(left) :]]
 
     async def end(self) -> None:
-        """Ends the session, and lets others take its messages over. After it no message may be given.
+        """Ends the session, so that other sessions can take over its messages at once. No other method may be called
+        after it.
 
-        They can't at once where Redis does not answer.
+        If a Redis server does not answer, other sessions have to wait until they see that this one has ended.
         """
         topics = list({note.topic for note in (*self._left, *(item.note for item in self._items.values()))})
         for indexes in self._intents.apart(topics):
@@ -145,8 +148,8 @@ class Acceptance:
                 await self._intents.end([topics[at] for at in indexes], self._now_ms())
 
     async def _name(self, items: Sequence[_Item]) -> set[int]:
-        """Gives each message an id. Returns the tags of those that wait until another session has ended, or until it
-        has accepted a message that looks the same."""
+        """Gives each message an id. Returns the tags of messages that have to wait: another session has noted an intent
+        for an equal message, and may still accept it."""
         again = [item for item in items if item.submission.again and not item.id]
         waiting: set[int] = set()
         if again:
@@ -162,13 +165,14 @@ class Acceptance:
         return waiting
 
     async def _take_over(self, item: _Item, found: list[Found]) -> set[int]:
-        """Takes an intent for the message over, if an ended session left one. Returns the message's tag if it waits."""
+        """Takes over an intent for the message, if an ended session left one. Returns the message's tag if the message
+        has to wait, else an empty set."""
         its_own = [one for one in found if one.intent.fingerprint == item.submission.fingerprint]
         for one in its_own:
             if not one.ended or (item.submission.topic, one.note.id) in self._ids:
                 continue
             found.remove(one)
-            # First our own intent: a crash in between leaves two, and none is lost.
+            # First note an intent of this session: a crash in between leaves two intents, and no message is lost.
             own = one.note._replace(tag=item.submission.tag)
             await self._intents.begin({own: one.intent}, self._now_ms())
             if await self._intents.take(one):
@@ -198,8 +202,8 @@ class Acceptance:
             item.intent = intents[item.note]
 
     async def _known(self, items: Sequence[_Item], errors: list[Unavailable]) -> tuple[set[int], set[int]]:
-        """Returns the tags of those messages that were accepted, by their records, and of those whose records can't be
-        read now. Adds the errors."""
+        """Returns the tags of messages that were accepted, as their records show, and the tags of messages whose
+        records can't be read now. Adds the errors to `errors`."""
         calls = [self._records.look(item.submission.topic, item.id) for item in items]
         known: set[int] = set()
         unread: set[int] = set()
@@ -216,8 +220,8 @@ class Acceptance:
         return known, unread
 
     async def _send(self, items: Sequence[_Item], accepted: Accepted, done: list[_Item]) -> list[Note]:
-        """Sends messages, and adds each to those that are done, refused or left for later. Returns the intents of
-        ids that other messages had."""
+        """Sends messages. Adds each to `done`, or to `accepted` as refused or for later. If another message had the id
+        already, gives the message a new id, and returns the former intent's name."""
         before = [item.tried for item in items]
         for item in items:
             item.tried = True
@@ -247,7 +251,7 @@ class Acceptance:
             await self._intents.done(notes)
 
     async def _forget_each(self, notes: Sequence[Note]) -> list[Note]:
-        """Forgets intents, and returns those that are on a server that is away."""
+        """Removes intents from Redis. Returns those that it could not remove, because their server is away."""
         left: list[Note] = []
         for indexes in self._intents.apart([note.topic for note in notes]):
             of_server = [notes[at] for at in indexes]
@@ -270,7 +274,8 @@ class Acceptance:
 
 
 def _is_of(item: _Item, created_ms: int) -> bool:
-    """Whether a record of the message's id is its own, and not that of a message before."""
+    """Whether a record of the item's id is the item's own, and not of an earlier message. `created_ms`: of the
+    record."""
     return item.intent is not None and created_ms >= item.intent.since_ms
 
 

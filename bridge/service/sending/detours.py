@@ -1,8 +1,8 @@
-"""Leads messages to a new ready queue through the checkpoint, whose queue is older.
+"""Sends messages for a new ready queue through the checkpoint, whose queue is older.
 
-A confirm by a new queue does not count yet, and its sender would wait for over a second. The checkpoint's queue
-confirms such a message at once. A checkpoint publishes the message into the new queue at once, and acknowledges its own
-copy once the new queue has settled.
+A confirm by a new queue does not count yet, so the sender would wait for over a second. A confirm by the checkpoint's
+queue counts at once. The checkpoint publishes the message into the new queue at once, and acknowledges its copy once
+confirms by the new queue count.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from bridge.store.messages.records import Confirmation
 from bridge.store.messages.verdicts import ConfirmVerdict, EnterVerdict, WithdrawVerdict
 
 Ended = ConfirmVerdict | EnterVerdict | WithdrawVerdict
-"""What the calls that end a send answer."""
+"""The verdicts of calls that end a send."""
 
-_HELD_S = 2.0  # longer than a checkpoint holds such a copy
+_HELD_S = 2.0  # longer than a checkpoint holds a copy of a detour
 _SHARE = 8
 
 
 class Detours:
     """The detours of one process.
 
-    A checkpoint reads a limited number of messages ahead. If all of them waited for new queues, it would hold up every
-    topic. So a process leads at most an eighth of that number through the checkpoint within two seconds.
+    A checkpoint holds a limited number of deliveries. If all of them waited for new queues, the checkpoint would hold
+    up every topic. So a process sends at most an eighth of that number through the checkpoint within two seconds.
     """
 
     def __init__(self, context: Context) -> None:
@@ -46,7 +46,7 @@ class Detours:
         self._until_s: deque[float] = deque()
 
     def take(self, topic: str) -> bool:
-        """Returns whether a message for the topic's ready queue goes through the checkpoint, and counts it then."""
+        """Returns whether a message for the topic's ready queue goes through the checkpoint. If so, counts it."""
         if not self._declared.unsettled(topic):
             return False
         now_s = monotonic()
@@ -58,8 +58,8 @@ class Detours:
         return True
 
     async def until_ready(self, results: list[Result[Ended]], detours: Collection[int]) -> None:
-        """Waits until the confirmed messages are in their ready queue, but a second at most, and puts the outcomes of
-        then into the results. So the caller's next pull finds its message.
+        """Waits until the confirmed messages are in their ready queues, but a second at most. So the caller's next pull
+        finds its message. Replaces their outcomes in `results` by the latest ones.
 
         `detours`: the indexes of the messages that went through the checkpoint.
         """
@@ -80,7 +80,7 @@ class Detours:
             arrived.update(at for at, is_noted in zip(released, noted, strict=True) if is_noted)
 
     async def _look_again(self, waiting: Sequence[int], results: list[Result[Ended]]) -> None:
-        """Puts the present outcomes of waiting messages into the results.
+        """Asks Redis about messages again, and puts the new outcomes into `results`. `waiting`: their indexes.
 
         Raises:
             StoreUnavailable, UnnamedVerdict
@@ -91,12 +91,13 @@ class Detours:
                 case ConfirmVerdict.CONFIRMED:
                     results[at] = outcome
                 case ConfirmVerdict.UNANSWERED | ConfirmVerdict.SUPERSEDED | ConfirmVerdict.MISSING:
-                    pass  # the message has ended, and its record is another's
+                    pass  # the message has ended, and the record is of another message
                 case _:
                     assert_never(outcome.verdict)
 
     def _confirmed(self, record: Record) -> Call[Outcome[ConfirmVerdict]]:
-        """Confirms the send once more, which changes nothing. It carries no body, as a look's answer would."""
+        """Returns a call that confirms the send once more, which changes nothing. Unlike `look`, its answer has no
+        body."""
         return self._records.confirm(
             record.topic,
             Confirmation(

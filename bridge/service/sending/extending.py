@@ -1,11 +1,11 @@
 """Sends a message that extends the waiting message of the same id: debounce.
 
-The last content counts, as in other queues that debounce. The due moment only moves later, and never past the longest
-wait, which counts from the first send. Redis alone is asked if the content is the same. Otherwise `succession.py`
-publishes a successor before the record names it, so a crash in between leaves the message as it was.
+The content of the last send counts, as in other queues that debounce. The due moment only moves later, and never past
+the longest wait, which counts from the first send. If the content stays, only the record changes. Otherwise
+`succession.py` publishes a successor before the record names it, so a crash in between leaves the message as it was.
 
-A message that is ready has waited long enough: it is delivered after this send, so it stays. One that is leased was
-delivered before this send, so a new message begins in its place.
+A ready message stays as it is: it is delivered after this send anyway. A leased message was delivered before this send,
+so a new message takes its place.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Extending:
         self._replacing = replacing
 
     async def put(self, drafts: Sequence[Draft], maker: Maker | None = None) -> Sent:
-        """Sends drafts of one id, which came in this order: sends the last, or extends the waiting message by all of
-        them. `maker`: as in `Policies.used`.
+        """Sends drafts of one id, which came in this order. If a message with the id waits, extends it by all drafts;
+        otherwise sends the last draft. `maker`: as in `Policies.used`.
 
         Raises:
             InvalidRequest: the message would be due beyond the longest delay.
-            Unavailable: the message is extended, or unchanged. Send again.
+            Unavailable: the message is either extended or unchanged. Send again.
         """
         last = drafts[-1]
         for _ in range(_TRIES):
@@ -64,7 +64,7 @@ class Extending:
         raise SendUnderWay(f"other calls keep changing the message {last.id!r}: send it again")
 
     async def _extend(self, message: Message, drafts: Sequence[Draft]) -> Message | None:
-        """Returns None if the record has changed meanwhile."""
+        """Extends a waiting message, and returns it. Returns None if the record has changed meanwhile."""
         record, last = message.record, drafts[-1]
         policy = await self._topics.used(record.topic)
         now_ms = ceil(self._store.clock.now_ms())
@@ -96,8 +96,11 @@ class Extending:
 
 
 def extended_ms(created_ms: int, due_ms: int, drafts: Sequence[Draft], now_ms: int) -> int:
-    """Returns the due moment after these sends: the latest that one of them asks for, within its own longest wait, and
-    never earlier than before. Pure."""
+    """Returns the due moment after these sends, in Unix ms: the latest moment that a draft asks for, within the draft's
+    longest wait, and never earlier than `due_ms`. Pure.
+
+    `created_ms`, `due_ms`: of the waiting message.
+    """
     asked = [
         min(
             now_ms + (draft.delay_ms or 0) if draft.deliver_at_ms is None else draft.deliver_at_ms,

@@ -9,10 +9,10 @@ from bridge.store.messages.records import Claim
 
 
 def unclaimed(topic: str, claim: Claim, latest_ms: float | None, *, least_ms: int) -> Record | None:
-    """Returns the record of a send that needs no claim, as it will be entered. None: the send claims its id.
+    """Returns the record that a send without a claim enters after its publish. None: the send has to claim its id.
 
-    `latest_ms`: `StoreClock.latest_ms`; so the message is never due before its delay has passed. `least_ms`: the least
-    delay of a message that is not claimed.
+    `latest_ms`: from `StoreClock.latest_ms`. It is never behind Redis, so the message is not due before its delay has
+    passed. `least_ms`: with a shorter delay, the send has to claim its id.
     """
     if not claim.fresh or latest_ms is None:
         return None

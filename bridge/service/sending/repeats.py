@@ -5,8 +5,8 @@
       v                         v
     the kept answer           release: the next try does the work
 
-A process may die between the work and the keeping. The next try is then told that an earlier one has begun, and when.
-A message without an id gets one that follows from the key, and so the next try finds the message, also after its end.
+A process may die after the work and before it keeps the answer. Then the next try learns when the first try began. A
+message without an id gets an id that is computed from the key. So the next try finds the message, even after its end.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ class Repeats:
         )
 
     async def begin(self, who: str, scope: Sequence[str], key: str, document: bytes) -> Try | bytes:
-        """Begins a try of a request. Returns the answer if there is one.
+        """Begins a try of a request. If the request was answered before, returns the kept answer.
 
         Args:
-            who: whose key it is.
-            scope: what the key is for; the same key in another scope is another key.
+            who: the caller whose key it is.
+            scope: names the operation that the key is for. In another scope, an equal key is another key.
+            key: the idempotency key.
             document: the body of the request.
 
         Raises:
@@ -66,13 +67,13 @@ class Repeats:
 
 
 def digest(text: bytes) -> bytes:
-    """Returns what stands for a key in its scope, and for the body of its request."""
+    """Returns a digest of 16 bytes, for a key with its scope or for a request's body."""
     return blake2b(text, digest_size=16).digest()
 
 
 class Try:
-    """One try of a request with a key. `began_ms`: when an earlier try began, of which nobody has had an answer; None:
-    this is the first one."""
+    """One try of a request with an idempotency key. `began_ms`: when the first try began, if no try has been answered
+    yet; None: this is the first try."""
 
     def __init__(self, answers: StoredAnswers, who: str, key_id: bytes, holder: bytes, *, began_ms: int | None) -> None:
         self.began_ms = began_ms
@@ -82,29 +83,31 @@ class Try:
         self._holder = holder
 
     def named(self, draft: Draft, at: int = 0) -> Draft:
-        """The draft with an id. `at`: its place in the request."""
+        """Returns the draft with an id; if it has none, computes one from the key. `at`: the draft's place in the
+        request."""
         if draft.id is not None:
             return draft
         owner = blake2b(self._who.encode(), key=self._key_id, digest_size=15).hexdigest()
         return replace(draft, id=f"{_ID}{owner}-{at}")
 
     def sent_before(self, draft: Draft, message: Message | None) -> bool:
-        """Whether an earlier try has sent the draft: the message has its id and body, and was created since."""
+        """Whether an earlier try has sent the draft. `message`: the message under the draft's id; None: there is none.
+        It was sent by a try if its content is the draft's, and it was created after the first try began."""
         if message is None or self.began_ms is None or message.record.created_ms < self.began_ms:
             return False
         return other_field(message.envelope, draft.envelope) is None
 
     async def keep(self, answer: bytes) -> None:
-        """Keeps the answer. If Redis does not answer, the next try does the work."""
+        """Keeps the answer for later tries. If Redis does not answer, the next try does the work again."""
         with suppress(StoreUnavailable):
             await self._answers.end(self._who, self._key_id, self._holder, answer=answer)
 
     async def release(self) -> None:
-        """Lets the next try begin: nothing was promised."""
+        """Ends the try without an answer, as it promised nothing. So the next try can begin."""
         with suppress(StoreUnavailable):
             await self._answers.end(self._who, self._key_id, self._holder)
 
     async def forget(self) -> None:
-        """Frees the key: nothing was done, and the request can't be done as it is."""
+        """Frees the idempotency key of a refused request, so a corrected request can use it."""
         with suppress(StoreUnavailable):
             await self._answers.end(self._who, self._key_id, self._holder, forgets=True)

@@ -1,7 +1,7 @@
 """Sends a message that replaces the live message of the same id, if there is one.
 
-`succession.py` publishes the successor before the record names it, so at every moment either the old message or the new
-one is live. A crash in between leaves the old message, and a copy of the new one. The checkpoint believes that copy
+`succession.py` publishes the successor before the record names it, so at every moment either the old or the new message
+is live. A crash in between leaves the old message, and a copy of the new message. The checkpoint believes that copy
 only if the old message still lives a minute after the copy was due.
 """
 
@@ -40,19 +40,19 @@ class Replacing:
         self._sending = sending
 
     async def put(self, draft: Draft, maker: Maker | None = None, *, waits: bool = False) -> Sent:
-        """Sends the draft, which has an id, and ends the live message of that id, leased or not. A consumer that holds
-        the old message and settles it by id settles the new one.
+        """Sends the draft, which has an id, and ends the live message of that id, leased or not. If a consumer holds
+        the old message and settles it by id, it settles the new message.
 
-        `maker`: as in `Policies.used`. `waits`: a message that is being released is replaced at its due moment, as a
-        released one.
+        `maker`: as in `Policies.used`. `waits`: if the old message is just being released, waits for its due moment and
+        replaces it then.
 
-        A message of the same content that ended before any send of it was answered answers a draft with
-        `IfExists.REPLACE`: that one is taken for the same send again.
+        A draft with `IfExists.REPLACE` may be a repeated send. If a message of the id has ended, has the draft's
+        content, and no send of it was answered, the call returns that message.
 
         Raises:
             InvalidRequest: the message would be due beyond the longest delay.
-            Conflict: the old message is due within milliseconds and being released, and the call does not wait.
-            Unavailable: either the new message is live, or the old one is unchanged. Put it again.
+            Conflict: the old message is being released, and `waits` is False.
+            Unavailable: either the new message is live, or the old message is unchanged. Put it again.
         """
         for _ in range(_TRIES):
             sent = await self._sending.send(draft, maker)
@@ -70,10 +70,11 @@ class Replacing:
         raise SendUnderWay(f"other calls keep changing the message {draft.id!r}: put it again")
 
     async def replace(self, record: Record, draft: Draft) -> Message | None:
-        """Replaces the message that this record describes. Returns None if the record has changed meanwhile.
+        """Replaces the message that this record describes, and returns the new message. Returns None if the record has
+        changed meanwhile.
 
         Raises:
-            Releasing: it is due within milliseconds, and being released.
+            Releasing: the old message is due within milliseconds, and is being released.
         """
         policy = await self._topics.used(record.topic)
         now_ms = ceil(self._store.clock.now_ms())

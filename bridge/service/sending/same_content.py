@@ -1,7 +1,7 @@
-"""Decides whether a send has the content of the message that has its id already. Pure.
+"""Decides whether a send has the content of the message that already has its id. Pure.
 
-Headers are no part of it: a repeated send may carry another trace context. Neither is the due moment, which the caller
-of a repeated send may count from another now.
+`other_field` does not compare headers, because a repeated send may have another trace context. Nor does it compare due
+moments: the caller of a repeated send may count the delay from a later moment.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from bridge.store.messages import envelopes
 
 
 def other_field(kept: Envelope | None, given: Envelope) -> str | None:
-    """Returns the field that differs: `body`, `content_type` or `to`. None: they are the same, as far as Redis knows.
+    """Returns the field that differs: `body`, `content_type` or `to`. None: the two contents are equal, as far as Redis
+    knows.
 
-    `kept`: what Redis has of the message. It has the digest of a body that is too long to keep.
+    `kept`: the content that Redis has of the message, with a digest in place of a body that is too long to keep; None:
+    Redis has nothing. `given`: the content of the send.
     """
     if kept is None:
         return None
@@ -32,13 +34,14 @@ def other_field(kept: Envelope | None, given: Envelope) -> str | None:
 
 
 def is_same(kept: Envelope | None, given: Envelope) -> bool:
-    """Whether Redis knows that the message has this very content, headers included."""
+    """Whether the message certainly has the content of the send, headers included. Arguments: as for `other_field`."""
     if kept is None or (kept.body is None and not kept.body_digest):
         return False
     return other_field(kept, given) is None and dict(kept.headers) == dict(given.headers)
 
 
 def is_repeated(sent: Sent, draft: Draft) -> bool:
-    """Whether the draft is a send whose first try was not answered, and whose message has ended since."""
+    """Whether the draft repeats a send that was not answered, and whose message has ended since. `sent`: the result of
+    the repeated send."""
     message = sent.message
     return sent.unanswered and message.record.state.ended and other_field(message.envelope, draft.envelope) is None

@@ -1,6 +1,6 @@
 """Commits sends in groups: publishes their copies, and makes their records.
 
-There are two ways. The id of a caller is claimed first, as another send may have it:
+There are two ways. An id that the caller gave is claimed first, as another send may have it:
 
     claim the id (`schedule`) ──> publish the copy ──> confirm the record (`confirm`)
 
@@ -8,11 +8,11 @@ Nobody else knows an id that the bridge has made, so there is nothing to claim:
 
     publish the copy ──> enter the record (`enter`)
 
-The copy of the second way must not come before its record is entered. So only messages whose delay is longer than a
-send may last take it.
+On the second way, the copy must not arrive before its record is entered. So only messages whose delay is longer than a
+send may last take the second way.
 
-A crash in between leaves at most a copy that is delivered, and on the first way an unconfirmed record, which answers no
-other send. So an accepted message always exists. The sends of a group share one burst of publishes, and those whose
+A crash in between leaves at most a copy, which is delivered, and on the first way an unconfirmed record, which answers
+no other send. So an accepted message always exists. The sends of a group share one burst of publishes. Sends whose
 records are in one cluster slot share the calls of the scripts.
 """
 
@@ -58,9 +58,9 @@ _MOST_REFUSING = 1_000
 
 @fast_dataclass(frozen=True, slots=True)
 class SendRequest:
-    """A draft with its topic's policy, the claim of its id, and the home of its record (`Keys.home`). `until_s`: the
-    moment of `monotonic()` after which it is neither claimed nor published. `answer_by_s`: the moment after which its
-    caller is told that it is not accepted; infinite for a caller that waits."""
+    """A draft with its topic's policy, the claim of its id, and the home of its record (`Keys.home`). `until_s`: after
+    this moment of `monotonic()`, the draft is neither claimed nor published. `answer_by_s`: at this moment of
+    `monotonic()` the caller gets an error; infinite for a caller without a time limit."""
 
     draft: Draft
     policy: Policy
@@ -72,8 +72,8 @@ class SendRequest:
 
 @fast_dataclass(frozen=True, slots=True)
 class _Send:
-    """A send to publish. `claimed`: its id was claimed, so the record is confirmed afterwards. Otherwise the record is
-    entered."""
+    """A send to publish. `claimed`: its id was claimed, so the record is confirmed after the publish. False: the record
+    is entered after it."""
 
     request: SendRequest
     record: Record
@@ -88,13 +88,13 @@ class SendGroups:
         self._detours = Detours(context)
         self._settings = context.settings
         self._least_ms = int(context.settings.answer_within_s * 1_000) + _MARGIN_MS
-        # Homes of records whose server refused to enter one. Sends claim their ids there until a claim succeeds: each
-        # send that is refused and repeated would publish a further copy otherwise.
+        # Homes whose server refused to enter a record. There, sends claim all ids until a claim succeeds. Otherwise
+        # each send that is refused and repeated would publish a further copy.
         self._refusing = Recent[str, bool](_MOST_REFUSING)
 
     async def commit(self, requests: list[SendRequest]) -> list[Sent | BridgeError]:
-        """Sends a group. Requests whose records are on different Redis servers go separately, so that one server that
-        is away fails only its own."""
+        """Sends a group. Requests whose records are on different Redis servers go separately, so a server that is away
+        fails only its own requests."""
         groups = self._store.apart([request.home for request in requests])
         if len(groups) == 1:
             return await self._commit_together(requests)
@@ -123,7 +123,8 @@ class SendGroups:
     async def _claim(
         self, requests: Mapping[int, SendRequest], sends: dict[int, _Send], results: dict[int, Sent | BridgeError]
     ) -> None:
-        """Claims ids. Adds to the sends those whose ids are claimed, and to the results those of all others."""
+        """Claims ids. Adds each request to `sends` if its id is claimed. For each other request, adds the result to
+        `results`."""
         calls = [self._records.schedule(request.draft.topic, request.claim) for request in requests.values()]
         try:
             answers = await self._store.run_each(calls, min(request.until_s for request in requests.values()))
@@ -150,7 +151,7 @@ class SendGroups:
             results |= zip(existing, await self._existing(list(existing.values())), strict=True)
 
     async def _existing(self, claims: list[Outcome[ScheduleVerdict]]) -> list[Sent | BridgeError]:
-        """The answers for ids whose messages exist: these messages."""
+        """Returns the results for sends whose ids exist already: the messages of these ids."""
         records = [claim.found for claim in claims]
         calls = [self._records.look(record.topic, record.id) for record in records]
         try:
@@ -172,7 +173,7 @@ class SendGroups:
         detours: list[int] = []
         for at, send in enumerate(sends):
             record, request = send.record, send.request
-            if now_s >= request.until_s:  # the caller waits no more
+            if now_s >= request.until_s:  # too late to publish
                 steps.append(Step(name=self._records.withdraw(record) if send.claimed else None))
                 continue
             to_topic = request.draft.envelope.target is None
@@ -238,7 +239,8 @@ class SendGroups:
         return self._records.confirm(record.topic, confirmation)
 
     def _answer_by_ms(self, request: SendRequest) -> int:
-        """The moment, by Redis' clock, after which a confirmation would be answered too late."""
+        """Returns the moment of Redis' clock, in Unix ms, after which the answer to a confirm would reach the caller
+        too late. 0: the caller has no time limit."""
         left_s = request.answer_by_s - monotonic() - _ANSWER_TAKES_S
         return 0 if left_s == inf else int(self._store.clock.now_ms() + left_s * 1_000)
 
@@ -249,7 +251,7 @@ class SendGroups:
 
 
 def _answer(request: SendRequest, result: Result[Ended]) -> Sent | BridgeError:
-    """The answer to a send that was published, or that was too late for it."""
+    """Returns the result of a send that was published, or that came too late to be published."""
     if isinstance(result, Unavailable):
         return result
     if result is None:
@@ -269,5 +271,5 @@ def _answer(request: SendRequest, result: Result[Ended]) -> Sent | BridgeError:
 
 
 def _is_full(result: Result[Ended]) -> bool:
-    """Whether Redis has entered a message although its memory is full."""
+    """Whether Redis has entered a message although Redis' memory is full."""
     return isinstance(result, Outcome) and result.verdict is EnterVerdict.ENTERED and bool(result.extra)

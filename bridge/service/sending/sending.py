@@ -1,4 +1,4 @@
-"""Sends messages: checks a draft, finds its topic's policy, commits it with the sends that came meanwhile, answers."""
+"""Sends messages: checks a draft, finds its topic's policy, and commits it together with other sends that have come."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _GROUPS_AT_ONCE = 3
 _BUSY_PAUSE_S = 0.05
 _BUSY_TRIES = 36  # the first send to a new topic takes over a second
 _NEW_TOPIC_WITHIN_S = 10.0
-"""The time limit of a send to a new topic, which declares queues and waits until they settle. A claim lasts as long:
-another send may then take the id over (`schedule.lua`)."""
+"""The time limit of a send to a new topic, which declares queues and waits until their confirms count. A claim lasts as
+long: after that, another send may take over the id (`schedule.lua`)."""
 
 
 class Sending:
@@ -40,8 +40,8 @@ class Sending:
         self._groups = GroupCommit(self._commit, most=_GROUP, at_once=_GROUPS_AT_ONCE)
 
     async def send(self, draft: Draft, maker: Maker | None = None) -> Sent:
-        """Sends one message. It returns once RabbitMQ has confirmed the message and Redis has its record. `maker`: as
-        in `Policies.used`.
+        """Sends one message. Returns once RabbitMQ has confirmed the message and Redis has its record. `maker`: as in
+        `Policies.used`.
 
         Raises:
             InvalidRequest: the message would be due beyond the longest delay.
@@ -49,7 +49,7 @@ class Sending:
             Unavailable: the message may be accepted or not. Send again with the same id.
         """
         until_s = self._until_s()
-        # A new queue confirms late, and other sends should not wait for that.
+        # A confirm by a new queue counts late, and other sends should not wait for that.
         alone = self._declared.unsettled(draft.topic)
         within_s = _NEW_TOPIC_WITHIN_S if alone else self._answer_within_s
         answer_by_s = monotonic() + within_s
@@ -74,15 +74,16 @@ class Sending:
     async def send_many(
         self, drafts: Sequence[Draft], maker: Maker | None = None, *, by_s: float = inf
     ) -> list[Sent | BridgeError]:
-        """Sends each draft independently. Returns its result or its error, in order. `maker`: as in `Policies.used`.
-        `by_s`: a moment of `monotonic()`; after it no id is claimed, not even by a call that the network held back."""
+        """Sends each draft independently. Returns for each draft its result or its error, in order. `maker`: as in
+        `Policies.used`. `by_s`: after this moment of `monotonic()` no id is claimed, not even by a call that the
+        network held back."""
         refusals = [await self._refusal(draft) for draft in drafts]
         valid = [draft for draft, refusal in zip(drafts, refusals, strict=True) if refusal is None]
         sent = iter(await self._send_all(valid, maker, by_s))
         return [next(sent) if refusal is None else refusal for refusal in refusals]
 
     async def check(self, draft: Draft) -> None:
-        """Raises the error that `send` would refuse the draft with. Nothing is made for a refused draft.
+        """Raises the error with which `send` would refuse the draft. For a refused draft, no topic is made.
 
         Raises:
             InvalidRequest, StoreUnavailable
@@ -154,8 +155,8 @@ class Sending:
         return SendRequest(draft, policy, claim, self._records.keys.home(draft.topic, claim.id), until_s, answer_by_s)
 
     async def _insist(self, requests: list[SendRequest], by_s: float = inf) -> list[Sent | BridgeError]:
-        """Sends again until the other sends of the same ids have ended; their messages then answer these requests. All
-        requests wait together, for `_BUSY_TRIES` pauses at most."""
+        """Repeats sends whose ids other sends have claimed, until those other sends have ended. Then their messages
+        answer these requests. All requests wait together, for `_BUSY_TRIES` pauses at most."""
         results: dict[int, Sent | BridgeError] = {}
         left = list(range(len(requests)))
         for _ in range(_BUSY_TRIES):

@@ -1,4 +1,4 @@
-"""Refuses targets that are no exchanges of other applications."""
+"""Refuses a target that is not an exchange of another application."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from bridge.model.message import Target
 
 
 def check_target(declared: Declared, target: Target | None, field: str = "to.exchange") -> None:
-    """Checks that due messages may go to the target. None: to the topic's ready queue.
+    """Checks that due messages may go to the target. None: they go to the topic's ready queue. `field`: the name of the
+    target's field in the request.
 
     Raises:
         InvalidRequest

@@ -1,8 +1,8 @@
 """Sends messages whose callers say what happens if a live message has the id (`IfExists`).
 
-The sends that replace or extend one message wait for each other in a process. Those that wait at the same time are
-carried out as one: the last of them counts, as if the others had come a moment before. So a thousand sends that race
-for one id publish a few copies, not a thousand. Other processes race by the epoch and nonce of the record.
+Sends that replace or extend one message wait for each other in a process. All that wait at one moment are carried out
+as one send: the last of them counts, as if the others had come just before it. So a thousand sends that race for one id
+publish a few copies, not a thousand. Between processes, epoch and nonce of the record decide which send succeeds.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Upserting:
         """Sends one message. `maker`: as in `Policies.used`.
 
         Raises:
-            InvalidRequest: the message would be due beyond the longest delay or wait. Or the live message of the id has
-                other content, and the draft says nothing about that.
+            InvalidRequest: the message would be due beyond the longest delay or wait. Or the message of the id has
+                other content, and the draft's `if_exists` is `SAME`.
             Conflict: a message has the id, and the draft asks for this error.
             BridgeError: the refusal of the maker.
             Unavailable: the message may be accepted or not. Send again with the same id.
@@ -70,8 +70,8 @@ class Upserting:
         return result
 
     async def send_many(self, drafts: Sequence[Draft], maker: Maker | None = None) -> list[Sent | BridgeError]:
-        """Sends each draft independently. Returns its result or its error, in order. Those that replace or extend a
-        message are sent after the others. `maker`: as in `Policies.used`."""
+        """Sends each draft independently. Returns for each draft its result or its error, in order. Drafts that replace
+        or extend a message are sent after all others. `maker`: as in `Policies.used`."""
         plain = [at for at, draft in enumerate(drafts) if draft.if_exists not in _CHANGING]
         results: dict[int, Sent | BridgeError] = {}
         for at, sent in zip(plain, await self._sending.send_many([drafts[at] for at in plain], maker), strict=True):
@@ -107,7 +107,8 @@ class Upserting:
 
     @asynccontextmanager
     async def _line(self, draft: Draft, maker: Maker | None) -> AsyncIterator[_Line]:
-        """The line of the sends of one id and one token. It exists as long as somebody waits in it."""
+        """Yields the line in which sends of one id and one token wait. The line exists as long as a send waits in
+        it."""
         key = (draft.topic, draft.id, None if maker is None else maker.token_id)
         line, waiting = self._lines.get(key) or (self._new_line(maker), 0)
         self._lines[key] = line, waiting + 1
@@ -130,11 +131,11 @@ class Upserting:
         return GroupCommit(commit, most=_TOGETHER, at_once=1)
 
     async def _together(self, drafts: list[Draft], maker: Maker | None) -> list[Sent | BridgeError]:
-        """Carries out sends that came in this order and all replace, or all extend, the message of one id."""
+        """Carries out sends of one id, which came in this order. All of them replace the message, or all extend it."""
         extends = drafts[0].if_exists is IfExists.EXTEND
         try:
             sent = await (self._extending.put(drafts, maker) if extends else self._replacing.put(drafts[-1], maker))
-        except Unpublishable as error:  # it concerns the last one alone
+        except Unpublishable as error:  # it concerns the last draft alone
             return [*(await self._together(drafts[:-1], maker)), error] if len(drafts) > 1 else [error]
         except BridgeError as error:
             return [error] * len(drafts)
@@ -142,10 +143,11 @@ class Upserting:
 
 
 def accepted(draft: Draft, sent: Sent) -> Sent:
-    """Judges a send that found a message under its id. Returns it, if that message is its answer. Pure.
+    """Decides about a send that found a message under its id. Returns `sent` if that message answers the send. Pure.
 
     Raises:
-        InvalidRequest, Conflict
+        InvalidRequest: the message has other content, and `if_exists` is `SAME`.
+        Conflict: `if_exists` is `ERROR`.
     """
     kept, state = sent.message.envelope, sent.message.record.state.label
     other = other_field(kept, draft.envelope)
@@ -156,7 +158,7 @@ def accepted(draft: Draft, sent: Sent) -> Sent:
             f"the {other} of the message that has this id",
             f"is another than that of the message {draft.id!r}, which is {state}: choose another id, or give if_exists",
         )
-    # A message that no send was answered for may be this very send, tried again.
+    # If no send of the message was answered, this send may be a repeated try of it.
     if draft.if_exists is IfExists.ERROR and not (sent.unanswered and other is None):
         raise Conflict(f"a message has the id {draft.id!r} already: it is {state}", state=state)
     return sent

@@ -1,4 +1,4 @@
-"""Reads and changes the policies of topics, and remembers each for two seconds, or longer while Redis is away."""
+"""Reads and changes the policies of topics. Remembers each policy for two seconds, or longer while Redis is away."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from bridge.store.kept.policies import StoredPolicies, read_policy
 from bridge.store.kept.topic_list import TopicList
 from bridge.store.keys import Keys
 
-# A process sees a policy that another process changed after this time at most.
+# After this time at most, a process sees a policy that another process has changed.
 _FRESH_S = 2.0
 MOST_POLICIES = 20_000
-"""The policies that a process remembers. A read may name any topic, also one that nobody made."""
+"""The most policies that a process remembers. They are limited, as a read may name any topic, even one that does not
+exist."""
 _PAGE = 1_000
 
 _Read = tuple[Effective, float]
-"""A policy, and the time of reading."""
+"""A policy, and the moment of `monotonic()` at which it was read."""
 _Known = Recent[str, _Read]
 
 
@@ -38,17 +39,19 @@ class Policies:
         self._stored = StoredPolicies(store, keys)
         self._made = MadeTopics(store, keys)
         self._list = TopicList(store, keys)
-        self._seen = _Known(MOST_POLICIES)  # of all topics asked for
-        self._used = _Known(MOST_POLICIES)  # of those also put on the list
+        self._seen = _Known(MOST_POLICIES)  # policies of all topics that were asked for
+        self._used = _Known(MOST_POLICIES)  # policies of topics that were also put on the list
 
     def over(self, store: Store) -> Policies:
-        """The same policies over the connections of another store. Each knows what the other has read."""
+        """Returns an object for these policies that uses the connections of another store. Both objects share the
+        remembered policies."""
         policies = Policies(store, self._keys, self._declared, self._defaults)
         policies._seen, policies._used = self._seen, self._used
         return policies
 
     async def seen(self, topic: str) -> Effective:
-        """The topic's policy, or the defaults if it has none. While Redis is away, the policy last read.
+        """Returns the topic's policy, or the defaults if it has none. While Redis is away, returns the policy that was
+        read last.
 
         Raises:
             StoreUnavailable: this process has not read the policy before, or has forgotten it.
@@ -56,10 +59,11 @@ class Policies:
         return await self._policy(topic, self._seen)
 
     async def used(self, topic: str, maker: Maker | None = None) -> Effective:
-        """The policy of a topic that gets or delivers a message. Declares its queues, and puts it on the list, again
-        after Redis was emptied.
+        """Returns the policy of a topic that gets or delivers a message. Declares the topic's ready queue, and puts the
+        topic on the list; puts it there again after Redis was emptied.
 
-        `maker`: counts the topic against its limit, if it is new, before anything is made.
+        `maker`: a client with a limited number of topics. If the topic is new, it is counted against that limit before
+        anything is made. None: no limit.
 
         Raises:
             BridgeError: the refusal of the maker.
@@ -70,7 +74,7 @@ class Policies:
         return await self._policy(topic, self._used, maker)
 
     async def seen_all(self, topics: Sequence[str]) -> list[Effective]:
-        """The policies of the topics, of which it reads a thousand in a round trip.
+        """Returns the policies of the topics, in order. Reads up to a thousand in one round trip.
 
         Raises:
             StoreUnavailable
@@ -89,10 +93,10 @@ class Policies:
         return [policies[topic] for topic in topics]
 
     async def put_on_list(self, topic: str, maker: Maker | None = None) -> bool:
-        """Puts the topic on the list. False if the list is on a Redis server that is away while others answer; then the
-        topic's next use repeats this.
+        """Puts the topic on the list. Returns False if the list's Redis server is away and other servers answer. Then
+        the topic's next use repeats this.
 
-        `maker`: a topic that it made counts against its limit until the topic is removed from the list.
+        `maker`: a topic that this client made counts against its limit until the topic is removed from the list.
         """
         commands: list[tuple[str | int, ...]] = [("SADD", self._keys.topics, topic)]
         if maker is not None:
@@ -117,7 +121,8 @@ class Policies:
         await self._follow(topic, policy)
 
     async def change(self, topic: str, change: Callable[[Policy], Policy]) -> Policy:
-        """Replaces the topic's policy by what `change` makes of it. Other processes follow within two seconds.
+        """Replaces the topic's policy by the one that `change` returns for it. Other processes follow within two
+        seconds.
 
         `change` runs again if another call has changed the policy meanwhile.
 
@@ -198,8 +203,8 @@ class Policies:
             await self._declared.set_direct(topic, False)
 
     async def _follow(self, topic: str, policy: Policy) -> None:
-        """Binds the topic as its new policy says, and again if another call has changed the policy meanwhile: then the
-        two bind in any order, and the last one binds by the policy that it reads afterwards."""
+        """Binds the topic's queues as its new policy says. Afterwards reads the policy again, and binds again if
+        another call has changed it. So whichever of the two calls binds last, it binds by the latest policy."""
         direct = None
         while direct != _is_direct(policy):
             direct = _is_direct(policy)

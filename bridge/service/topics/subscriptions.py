@@ -1,4 +1,4 @@
-"""Keeps subscriptions: which topics' messages are posted to a receiver, and how the calls went."""
+"""Keeps subscriptions: to which receiver the messages of a topic are posted, and how the calls went."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ DEFAULT_BACKOFF: Final = Backoff(steps_ms=(5_000, 30_000, 300_000, 1_800_000, 7_
 class Subscription:
     """The receiver of a topic's due messages, and how it is called.
 
-    `id`: changes with every replacement. `url` None: each message names its receiver. `secrets`: each makes a
-    signature. `ended_ms`: when the receiver answered 410; 0 before that."""
+    `id`: a replaced subscription gets a new one. `url` None: each message names its receiver. `secrets`: each secret
+    makes one signature. `ended_ms`: when the receiver answered 410, in Unix ms; 0: it has not."""
 
     id: str = field(default_factory=lambda: token_hex(8))
     topic: str
@@ -42,7 +42,8 @@ class Subscription:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """The latest failed attempt."""
+    """The latest failed attempt. `at_ms`: when, in Unix ms. `reason`: a word of `Reason`
+    (`loops/callbacks/decisions.py`). `says`: the details."""
 
     at_ms: int
     id: str  # the message's
@@ -63,7 +64,7 @@ class Standing:
 
 
 class Subscriptions:
-    """Every method raises StoreUnavailable."""
+    """The subscriptions of one pool. Every method may raise StoreUnavailable."""
 
     def __init__(self, store: Store, records: Records, topics: Topics) -> None:
         self._clock = store.clock
@@ -71,8 +72,8 @@ class Subscriptions:
         self._topics = topics
 
     async def put(self, subscription: Subscription, maker: Maker | None = None) -> Standing:
-        """Creates or replaces the topic's subscription. Processes follow within two seconds; calls in flight finish.
-        `maker`: as in `Policies.used`."""
+        """Creates or replaces the topic's subscription. All processes use it within two seconds; calls in flight go on
+        to their end. `maker`: as in `Policies.used`."""
         topic = subscription.topic
         await self._topics.used(topic, maker)
         await self._stored.put(topic, _write(replace(subscription, created_ms=int(self._clock.now_ms()))))
@@ -83,7 +84,8 @@ class Subscriptions:
         await self._stored.add(subscription.topic, _write(replace(subscription, created_ms=int(self._clock.now_ms()))))
 
     async def get(self, topic: str) -> Standing:
-        """The topic's subscription with its state.
+        """Returns the topic's subscription with its state.
+
 
         Raises:
             NotFound: the topic has no subscription.
@@ -110,17 +112,17 @@ class Subscriptions:
             raise _none(topic)
 
     async def version(self) -> bytes | None:
-        """A value that changes whenever `all` changes."""
+        """Returns a value that changes whenever the result of `all` changes; None: there never was a subscription."""
         return await self._stored.version()
 
     async def all(self) -> Sequence[Subscription]:
-        """The subscriptions of all topics."""
+        """Returns the subscriptions of all topics."""
         stored, ended = await self._stored.all()
         subscriptions = [_read(written) for written in stored.values()]
         return [replace(each, ended_ms=ended.get(each.id, 0)) for each in subscriptions]
 
     async def topics(self) -> list[str]:
-        """The topics that have a subscription."""
+        """Returns the topics that have a subscription."""
         stored, _ = await self._stored.all()
         return list(stored)
 
@@ -129,11 +131,11 @@ class Subscriptions:
         await self._stored.end(subscription.id, int(self._clock.now_ms()))
 
     async def hold(self, topic: str, receiver: str, for_ms: int) -> None:
-        """Pauses the calls to a receiver in all processes."""
+        """Pauses the calls of all processes to a receiver for `for_ms`."""
         await self._stored.hold(topic, receiver, for_ms)
 
     async def held_ms(self, topic: str, receiver: str) -> int:
-        """For how long calls to the receiver still pause; 0: they do not."""
+        """Returns for how many ms calls to the receiver still pause; 0: there is no pause."""
         return await self._stored.held_ms(topic, receiver)
 
     async def delivered(self, subscription: Subscription) -> None:
@@ -142,7 +144,7 @@ class Subscriptions:
         await self._stored.tell(subscription.topic, subscription.id, "delivered", last_delivered_ms=now_ms)
 
     async def failed(self, subscription: Subscription, message_id: str, reason: str, says: str) -> None:
-        """Counts a failed attempt, and keeps it as the latest failure."""
+        """Counts a failed attempt, and keeps it as the latest failure. `says`: the details."""
         failure = Failure(at_ms=int(self._clock.now_ms()), id=message_id, reason=reason, says=says)
         await self._stored.tell(subscription.topic, subscription.id, "failed", last_failure=orjson.dumps(failure))
 

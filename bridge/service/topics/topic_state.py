@@ -1,4 +1,4 @@
-"""Reads the metrics of a topic's messages from the counts of Redis. Pure."""
+"""Converts the counts of a topic's messages in Redis to metrics. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from bridge.store.pages import Counts
 _SHOWN: Final = (State.WAITING, State.READY, State.LEASED, State.DEAD)
 _DUE: Final = ("overdue", "minute", "hour", "day", "later")
 DUE_EDGES_MS: Final = (60_000, 3_600_000, 86_400_000)
-"""The edges of `counts` between the metric's values of `due`."""
+"""The edges for `pages.counts`, which separate the values of the metrics' label `due`."""
 
 
 def topic_state(counted: Counts, policy: Policy) -> TopicState:
-    """Returns the state of a topic. Nobody is late while the topic is paused, so no message counts as the oldest
-    overdue one then.
+    """Returns the state of a topic. While the topic is paused, no message counts as late, so `oldest_overdue_ms` is 0.
 
-    On direct release RabbitMQ makes messages ready, and no bridge updates their records. So all that are due count as
-    ready.
+    With direct release, RabbitMQ makes messages ready and no bridge updates their records. So all waiting messages that
+    are due count as ready.
     """
     by_state = {state.label: counted.by_state[SHOWN_STATES.index(state)] for state in _SHOWN}
     by_due = dict(zip(_DUE, counted.by_due, strict=True))

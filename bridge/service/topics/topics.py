@@ -56,20 +56,21 @@ class Topics:
         self._subscriptions = StoredSubscriptions(store, records.keys)
 
     def over(self, store: Store) -> Topics:
-        """The same topics, asked for over the connections of another store. Each knows the policies that the other has
-        read."""
+        """Returns an object for these topics that uses the connections of another store. Both objects share the
+        remembered policies."""
         return Topics(store, self._records, self._declared, self._policies.over(store), self._unroutable)
 
     async def policy(self, topic: str) -> Effective:
-        """The topic's policy, as `Policies.seen`."""
+        """Returns the topic's policy, as `Policies.seen` does."""
         return await self._policies.seen(topic)
 
     async def used(self, topic: str, maker: Maker | None = None) -> Effective:
-        """The policy of a topic that gets or delivers a message, as `Policies.used`."""
+        """Returns the policy of a topic that gets or delivers a message, as `Policies.used` does."""
         return await self._policies.used(topic, maker)
 
     async def admit(self, topic: str, maker: Maker | None) -> None:
-        """Makes the topic, if its maker has a limit, before a call writes anything else. Raises as `Policies.used`."""
+        """If the caller has a limit of topics, makes the topic before the call writes anything else. `maker` None: does
+        nothing. Raises as `Policies.used`."""
         if maker is not None:
             await self._policies.used(topic, maker)
 
@@ -83,7 +84,7 @@ class Topics:
         return policy
 
     async def change_policy(self, topic: str, change: Callable[[Policy], Policy]) -> Policy:
-        """Replaces the topic's policy by what `change` makes of it, as `Policies.change`.
+        """Replaces the topic's policy by the one that `change` returns for it, as `Policies.change` does.
 
         Raises:
             NotFound, Unavailable
@@ -92,7 +93,7 @@ class Topics:
         return await self._policies.change(topic, change)
 
     async def names(self) -> list[str]:
-        """The names of all topics, sorted.
+        """Returns the names of all topics, sorted.
 
         Raises:
             StoreUnavailable
@@ -100,17 +101,18 @@ class Topics:
         return await self._list.names()
 
     async def known(self, topic: str) -> None:
-        """Returns if there is such a topic.
+        """Checks that the topic is on the list.
 
         Raises:
-            NotFound: there is none.
+            NotFound: it is not.
             StoreUnavailable
         """
         if not await self._list.listed([topic]):
             raise _no_topic(topic)
 
     async def read_policies(self) -> list[str]:
-        """Reads the policies of all topics, and notes for the broker which are direct. Returns the topics, sorted.
+        """Reads the policies of all topics, and notes for the broker which topics have direct release. Returns the
+        topics, sorted.
 
         Raises:
             StoreUnavailable
@@ -120,11 +122,11 @@ class Topics:
         return topics
 
     async def infos(self) -> list[TopicInfo]:
-        """All topics with their counts. Raises StoreUnavailable."""
+        """Returns all topics with their counts. Raises StoreUnavailable."""
         return await self.infos_of(await self.names())
 
     async def infos_of(self, topics: Sequence[str]) -> list[TopicInfo]:
-        """These topics with their counts. Raises StoreUnavailable."""
+        """Returns these topics with their counts. Raises StoreUnavailable."""
         if not topics:
             return []
         edges_ms = tuple(_EDGES_MS.values())
@@ -133,23 +135,25 @@ class Topics:
         return [self._info(*of_topic) for of_topic in zip(topics, counted, policies, strict=True)]
 
     async def states(self) -> dict[str, TopicState]:
-        """The messages of all topics, for metrics. Raises StoreUnavailable."""
+        """Returns the numbers of messages by topic, for metrics. Raises StoreUnavailable."""
         return {topic: topic_state(*counted) for topic, counted in (await self.counted(DUE_EDGES_MS)).items()}
 
     async def counted(self, edges_ms: tuple[int, ...]) -> dict[str, tuple[Counts, Effective]]:
-        """The counts and the policy of each topic. `edges_ms`: of the due moments. Raises StoreUnavailable."""
+        """Returns the counts and the policy of each topic. `edges_ms`: as in `pages.counts`. Raises
+        StoreUnavailable."""
         topics = await self.names()
         policies = await self._policies.seen_all(topics)
         counted: dict[str, tuple[Counts, Effective]] = {}
         for start in range(0, len(topics), _COUNTED_AT_ONCE):
-            # Portions, so that other tasks get their turns.
+            # Counts topics in portions, so that other tasks get their turns.
             some = topics[start : start + _COUNTED_AT_ONCE]
             counts = await pages.counts(self._store, self._records, some, edges_ms=edges_ms)
             counted |= zip(some, zip(counts, policies[start:], strict=False), strict=True)
         return counted
 
     async def info(self, topic: str) -> TopicInfo:
-        """One topic with its counts.
+        """Returns one topic with its counts.
+
 
         Raises:
             NotFound: there is no such topic.
@@ -160,7 +164,7 @@ class Topics:
         return info
 
     async def empty_ready(self, topic: str) -> int:
-        """Deletes a topic's ready messages, and returns how many. Waiting and leased messages stay.
+        """Deletes a topic's ready messages, and returns how many it deleted. Waiting and leased messages stay.
 
         Raises:
             StoreUnavailable: some messages may be deleted.
@@ -168,8 +172,8 @@ class Topics:
         return await self._end(topic, [State.READY], self._deleting)
 
     async def remove(self, topic: str, *, force: bool) -> int:
-        """Removes a topic and its queues; with `force` also a topic with messages. Returns how many messages it deleted
-        by their records.
+        """Removes a topic and its queues. `force`: also removes a topic that has messages. Returns how many messages it
+        deleted, as far as they had records.
 
         The records of the messages become tombstones, so the checkpoint drops their copies in the wheel.
 
@@ -178,12 +182,12 @@ class Topics:
             TopicNotEmpty: the topic's records or queues have messages, and `force` is not set.
         """
         if not await self._list.listed([topic]):
-            # A removal that got no answer may have taken the topic off the list, and not deleted its queues.
+            # An earlier removal that failed may have taken the topic off the list, but not deleted its queues.
             self._declared.forget_topics([topic])
             if not await self._declared.finds_topic(topic):
                 raise _no_topic(topic)
         (info,) = await self.infos_of([topic])
-        # Redis may not know a queue's messages: it lost its records, or an AMQP client published them.
+        # Redis may not know messages of the queues: it has lost their records, or an AMQP client published them.
         if not force and (left := _left(info.counts, await self._depths(topic))):
             raise TopicNotEmpty(f"the topic {topic!r} still has messages: {left}; add force=true to delete them")
         await self._subscriptions.remove(topic)
@@ -191,13 +195,15 @@ class Topics:
         deleted = await self._end(topic, states, self._deleting)
         deleted += await self._end(topic, [State.DEAD], self._dropping)
         await self._unroutable.remove(topic)
-        # The records expire themselves. Their entries would stay for ever: nobody counts a topic that is not listed.
+        # The records of ended messages expire, but their index entries would stay for ever: only counts remove those,
+        # and a topic off the list is not counted.
         async for ids in self._listed(topic, [State.ACKED, State.EXPIRED, State.DELETED]):
             await self._unlist(topic, ids)
-        # Nobody searches the topic any more, so the labels of these messages can go at once.
+        # No search reads the topic any more, so the labels of its messages can be deleted at once.
         await self._store.commands([("UNLINK", key) for key in self._keys.label_indexes(topic)])
         await self._policies.remove(topic)
-        # Before its queues: a poll that loses its queue looks at the list, and would declare them again.
+        # Taken off the list before the queues are deleted: a poll that loses its queue reads the list, and would
+        # declare the queues again.
         await self._store.command("SREM", self._keys.topics, topic)
         try:
             await self._declared.remove_topic(topic)
@@ -236,7 +242,8 @@ class Topics:
         return ended
 
     async def _listed(self, topic: str, states: Iterable[State]) -> AsyncIterator[list[str]]:
-        """Yields the ids of a page of messages again and again, until none has one of the states."""
+        """Yields ids of messages with one of the states, a page at a time, always from the beginning. The caller
+        changes the messages of each page, and it ends when none is left."""
         digits = "".join(str(int(state)) for state in states)
         while entries := await pages.page(
             self._store,
@@ -263,7 +270,7 @@ class Topics:
         overdue, *by_due = counted.by_due
         counts = {state.label: count for state, count in zip(SHOWN_STATES, counted.by_state, strict=True)}
         if policy.release is Release.DIRECT:
-            # On direct release RabbitMQ makes messages ready, and no bridge updates their records.
+            # With direct release, RabbitMQ makes messages ready, and no bridge updates their records.
             counts["ready"] += overdue
             counts["waiting"] -= overdue
             overdue = 0
@@ -280,7 +287,8 @@ class Topics:
 
 
 def _left(counts: Mapping[str, int], depths: Mapping[str, int]) -> str:
-    """Names the messages that keep a topic from being removed: by state, and by queue. Empty: there are none."""
+    """Returns a text that names the messages which prevent a topic's removal, by state and by queue. Empty: there are
+    none."""
     by_state = [f"{counts[state]} {state}" for state in ("waiting", "ready", "leased", "dead") if counts[state]]
     return ", ".join(by_state + [f"{depth} in the queue {queue}" for queue, depth in depths.items() if depth])
 

@@ -1,4 +1,4 @@
-"""Takes a topic's letters out of the queue that all dead letters with a target share, `delay.unroutable`."""
+"""Takes a topic's dead letters out of `delay.unroutable`, the queue of all dead letters that have a target."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Unroutable:
         self._search = search
 
     async def is_empty(self) -> bool:
-        """Returns whether the queue is empty or missing.
+        """Whether the queue is empty or missing.
 
         Raises:
             BrokerUnavailable
@@ -30,7 +30,7 @@ class Unroutable:
             return True
 
     def of(self, topic: str, *, most: int) -> AbstractAsyncContextManager[list[Taken]]:
-        """Yields letters of the topic, the oldest first, as `DeadLetterSearch.find_many` does."""
+        """Yields up to `most` dead letters of the topic, the oldest first, as `DeadLetterSearch.find_many` does."""
 
         def is_wanted(taken: Taken) -> bool:
             return (taken.properties.headers or {}).get("x-delay-topic") == topic
@@ -38,7 +38,7 @@ class Unroutable:
         return self._search.find_many(self._declared.unroutable_queue, is_wanted, most=most)
 
     async def remove(self, topic: str) -> None:
-        """Deletes the topic's letters out of the queue, but not their records.
+        """Deletes the topic's dead letters from the queue, but not their records.
 
         Raises:
             BrokerUnavailable

@@ -1,1 +1,1 @@
-"""Keeps what is beside messages: policies, schedules, tokens and more, one module each."""
+"""Keeps in Redis what belongs to no single message: policies, schedules, tokens and more, one module each."""

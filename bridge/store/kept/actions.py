@@ -15,14 +15,14 @@ from bridge.store.keys import Keys
 from bridge.store.replies import fields, pairs, text
 
 MOST: Final = 10_000
-"""The actions that are kept. Redis removes whole nodes of a stream, so it keeps up to a node more: 100 by default."""
+"""How many actions are kept. Redis removes whole nodes of a stream, so it keeps up to one node more: 100 by default."""
 
 _FIELD: Final = "action"
 _KNOWN: Final = {field.name for field in dataclasses.fields(Action)}
 
 
 class StoredActions:
-    """Every method raises StoreUnavailable. `Recorded.at_ms` is a moment of Redis' clock."""
+    """The stream of actions. Every method may raise StoreUnavailable. `Recorded.at_ms` is a moment of Redis' clock."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
@@ -35,8 +35,8 @@ class StoredActions:
         )
 
     async def before(self, last: tuple[int, int] | None, limit: int) -> list[Recorded]:
-        """Returns up to `limit` actions, the newest first. `last`: moment and place of an action; the ones before it
-        are returned. None: from the newest on."""
+        """Returns up to `limit` actions, the newest first. `last`: moment and place of an action; returns the actions
+        before it. None: returns the newest actions."""
         end = "+" if last is None else f"({last[0]}-{last[1]}"
         entries = await self._store.command("XREVRANGE", self._key, end, "-", "COUNT", limit)
         return [_recorded(text(entry_id), fields(entry)) for entry_id, entry in pairs(entries)]

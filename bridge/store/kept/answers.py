@@ -1,7 +1,7 @@
-"""Keeps in Redis what was answered to requests with an idempotency key, and which of them are under way.
+"""Keeps in Redis the answers to requests with an idempotency key, and which of these requests are under way.
 
-The keys of one token are a hash and a sorted set, so they are on one server. Both vanish when the token has used no key
-for as long as a key is kept.
+A hash and a sorted set on one server hold the idempotency keys of one token. Both expire when the token has used no
+idempotency key for as long as one is kept.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from bridge.store.replies import Reply, binary, nothing, several, text, whole
 from bridge.store.scripts import SCRIPTS
 
 HELD_MS: Final = 30_000
-"""For how long a try has its key. A process that dies leaves the key to the next try after that."""
+"""How long one try of a request holds its idempotency key. If the process dies, the next try can begin after that."""
 
 BYTES_A_KEY: Final = 1_024
-"""The bytes of all answers to a token, for each key that it may have. A larger answer takes the room of others."""
+"""A token's answers may together take this many bytes for each key that it may have. So one answer may be larger."""
 
 MOST_BYTES: Final = 1024 * 1024
-"""The largest answer that is kept."""
+"""The largest answer that is kept, in bytes."""
 
 
 class Progress(StrEnum):
-    """What became of the requests with a key before this one."""
+    """How far earlier requests with the idempotency key have come."""
 
-    BEGUN = "begun"  # there was none
-    AGAIN = "again"  # nobody has had an answer, and nobody works on it
+    BEGUN = "begun"  # there was no earlier request
+    AGAIN = "again"  # an earlier try ended without an answer, or its process died
     ANSWERED = "answered"
     UNDER_WAY = "under_way"
     OTHER = "other"  # the key belongs to another request
 
 
 class Begun(NamedTuple):
-    """`moment_ms`: by Redis' clock, when the first request with the key began; of one under way, until when it has the
-    key at most."""
+    """The result of `begin`. `moment_ms`: when the first request with the key began, in Unix ms by Redis' clock. For
+    `UNDER_WAY`: until when the current try holds the key at most. `answer`: the kept answer, else empty."""
 
     progress: Progress
     moment_ms: int
@@ -45,22 +45,25 @@ class Begun(NamedTuple):
 
 
 class StoredAnswers:
-    """Every method raises StoreUnavailable. `who`: whose keys they are. `key_id`: which of them."""
+    """The idempotency keys of one pool. Every method may raise StoreUnavailable. `who`: the caller who owns the key.
+    `key_id`: identifies the key among those of the caller."""
 
     def __init__(self, store: Store, keys: Keys, *, kept_ms: int, most: int) -> None:
-        """`kept_ms`: how long a key is known. `most`: how many keys of one token."""
+        """`kept_ms`: how long a key is kept. `most`: the most keys of one caller."""
         self._store = store
         self._keys = keys
         self._kept_ms = kept_ms
         self._most = most
 
     async def begin(self, who: str, key_id: bytes, fingerprint: bytes, holder: bytes) -> Begun:
-        """Begins a request, unless one is under way or was answered. `holder`: tells the tries apart."""
+        """Begins a try of a request, unless another try is under way or was answered. `fingerprint`: tells requests
+        apart that use one key. `holder`: identifies this try."""
         (begun,) = await self._store.run([self.begin_call(who, key_id, fingerprint, holder)])
         return begun
 
     async def end(self, who: str, key_id: bytes, holder: bytes, *, answer: bytes = b"", forgets: bool = False) -> None:
-        """Keeps the answer of this try. Without one the next try begins; with `forgets` it may be another request."""
+        """Ends this try and keeps its answer. If the answer is empty, the next try begins the request again. `forgets`:
+        frees the key instead, so any request can use it."""
         kept = answer if len(answer) <= MOST_BYTES else b""
         await self._store.run([self.end_call(who, key_id, holder, kept, forgets=forgets)])
 

@@ -17,7 +17,7 @@ _MOST_KEPT: Final = 20_000
 
 
 class GivenNames:
-    """Every method raises StoreUnavailable."""
+    """The given names of one pool. Every method may raise StoreUnavailable."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
@@ -25,16 +25,16 @@ class GivenNames:
         self._kept_s: Recent[str, float] = Recent(_MOST_KEPT)  # by topic: when this process stored its name
 
     async def keep(self, topic: str, name: str) -> None:
-        """Stores the name that a client gave for a topic, if it is another.
+        """Stores the name that a client gave for a topic, unless it equals the topic.
 
-        Stores it again after a minute, as Redis may have lost it.
+        A call that comes more than a minute later stores the name again, as Redis may have lost it.
         """
         if topic != name and monotonic() - (self._kept_s.get(topic) or -inf) > _AGAIN_S:
             await self._store.command("HSET", self._key, topic, name)
             self._kept_s.note(topic, monotonic())
 
     async def remove(self, topic: str) -> None:
-        """Removes the name of a topic that is removed."""
+        """Removes the stored name of a topic."""
         await self._store.command("HDEL", self._key, topic)
         self._kept_s.forget(topic)
 

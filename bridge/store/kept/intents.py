@@ -1,8 +1,8 @@
 """Keeps the ids that the ingress gives to messages, from before it accepts them until it acknowledges them.
 
-RabbitMQ redelivers a message that a bridge accepted and did not acknowledge. The next bridge finds here by which id it
-was accepted. Without that it could not tell the message from another one with the same content. What is kept for a
-topic is where its messages are. So a Redis server that is away holds up its own topics alone.
+RabbitMQ redelivers a message that a bridge accepted and did not acknowledge. The next bridge finds the message's id
+here. Without the id it could not tell the message from another one with equal content. The ids for a topic are on the
+Redis server of the topic's messages. So a server that is away holds up only its topics.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from bridge.store.replies import fields, flag, scored
 
 _LIFE_MS: Final = 3_600_000
 _ALIVE_MS: Final = 5_000
-"""A session that has not written for so long has ended. One that waits for Redis does not write either."""
+"""A session that has written nothing for this long counts as ended. A session that waits for Redis writes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """`since_ms`: when the message came. Its record is not older."""
+    """The plan to accept one message. `fingerprint`: identifies the content. `since_ms`: when the message came, in Unix
+    ms; its record is not older."""
 
     fingerprint: str
     since_ms: int
 
 
 class Note(NamedTuple):
-    """Names a message's intent: the id by which it is accepted, and its tag. One id may be noted for two messages of a
-    session, which their tags tell apart."""
+    """Names the intent for a message: the id by which the message is accepted, and its delivery tag. If two messages of
+    a session have one id, the tags tell them apart."""
 
     topic: str
     id: str
@@ -48,8 +49,8 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The intent of a session for a message. `ended`: the session has ended, so the message may be any redelivered one
-    of the same fingerprint."""
+    """An intent that a session has noted. `ended`: the session has ended. RabbitMQ then redelivers the message, and
+    every redelivery with the intent's fingerprint may be that message."""
 
     session: str
     note: Note
@@ -58,7 +59,7 @@ class Found:
 
 
 class StoredIntents:
-    """The intents of one session. Each method raises StoreUnavailable. Moments are Redis' in Unix ms."""
+    """The intents of one session. Each method may raise StoreUnavailable. Moments are Redis' in Unix ms."""
 
     def __init__(self, store: Store, keys: Keys, session: str) -> None:
         self._store = store
@@ -66,11 +67,11 @@ class StoredIntents:
         self._session = session
 
     def apart(self, topics: Sequence[str]) -> list[list[int]]:
-        """Groups the indexes of the topics by the server that has their intents."""
+        """Groups the topics by the Redis server that has their intents. Returns lists of indexes into `topics`."""
         return self._store.apart([self._keys.ingress_sessions(topic) for topic in topics])
 
     async def begin(self, intents: Mapping[Note, Intent], now_ms: int, alive: Iterable[str] = ()) -> None:
-        """Notes intents. `alive`: topics whose former intents are still those of a session that goes on."""
+        """Writes intents to Redis. `alive`: topics of which the session still tries messages that have intents."""
         written: dict[str, list[str]] = {topic: [] for topic in alive}
         for note, intent in intents.items():
             written.setdefault(note.topic, []).extend((note.name, f"{intent.since_ms} {intent.fingerprint}"))
@@ -88,14 +89,14 @@ class StoredIntents:
         await self._store.commands(commands)
 
     async def done(self, notes: Collection[Note]) -> None:
-        """Forgets intents."""
+        """Removes intents from Redis."""
         names: dict[str, list[str]] = {}
         for note in notes:
             names.setdefault(note.topic, []).append(note.name)
         await self._store.commands([("HDEL", self._own(topic), *of_topic) for topic, of_topic in names.items()])
 
     async def end(self, topics: Iterable[str], now_ms: int) -> None:
-        """Lets others take the intents of the topics over at once."""
+        """Marks this session as ended for the topics, so that other sessions can take over its intents at once."""
         ended_ms = now_ms - _ALIVE_MS - 1
         await self._store.commands(
             [("ZADD", self._keys.ingress_sessions(topic), "XX", ended_ms, self._session) for topic in topics]

@@ -1,4 +1,4 @@
-"""Reads and adds fields of the hashes beside messages and policies: subscriptions, tokens, names and limits."""
+"""Reads and adds fields of the Redis hashes that hold subscriptions, tokens, names and limits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bridge.store.keys import Keys
 from bridge.store.replies import fields, flag, texts
 
 _VERSIONS: Final = {"tokens": "version", "subscriptions": "/version"}
-"""The fields that change with every write of a hash. Bridges read the hash again when they do."""
+"""By hash: the field that changes with every write of the hash. When it has changed, bridges read the hash again."""
 
 _HASHES: Final = ("subscriptions", "tokens", "names", "lmstfy/limits", "lmstfy/names")
 
@@ -25,21 +25,21 @@ class Field(NamedTuple):
 
 
 def is_kept(field: Field) -> bool:
-    """Whether a field is of a hash that `KeptFields.all` reads, and no version."""
+    """Whether `KeptFields.all` can yield the field: its hash is known, and the field is no version."""
     of = field.of.split("/")
     known = field.of in _HASHES or (of[:2] == ["lmstfy", "tokens"] and len(of) == 4 and all(of))
     return known and field.name != _VERSIONS.get(field.of)
 
 
 class KeptFields:
-    """The hashes of one pool. Every method raises StoreUnavailable."""
+    """The hashes of one pool. Every method may raise StoreUnavailable."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
         self._keys = keys
 
     async def all(self, namespaces: Collection[str], pool: str) -> AsyncIterator[Field]:
-        """Yields all fields but the versions. `namespaces`, `pool`: those whose tokens of lmstfy's wire are read."""
+        """Yields all fields but the versions. `namespaces`, `pool`: it reads the tokens of lmstfy's wire for these."""
         of_lmstfy = [self._keys.lmstfy_tokens(pool, namespace) for namespace in sorted(namespaces)]
         plain = [self._keys.subscriptions, self._keys.tokens, self._keys.given_names]
         for key in [*plain, self._keys.lmstfy_limits, self._keys.lmstfy_names, *of_lmstfy]:
@@ -54,7 +54,7 @@ class KeptFields:
         return {limit.split("/", 2)[1] for limit in texts(limits)}
 
     async def add(self, field: Field) -> bool:
-        """Adds the field, and returns False if the hash has one of this name."""
+        """Adds the field. Returns False and changes nothing if the hash has a field of this name."""
         key = f"{self._keys.prefix}/{field.of}"
         added = flag(await self._store.command("HSETNX", key, field.name, field.value))
         if added and (version := _VERSIONS.get(field.of)):

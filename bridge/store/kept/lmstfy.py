@@ -18,14 +18,14 @@ from bridge.store.scripts import SCRIPTS
 
 
 class LmstfyStore:
-    """The records of one pool. Every method raises StoreUnavailable."""
+    """The records of one pool. Every method may raise StoreUnavailable."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
         self._keys = keys
 
     async def add_token(self, token: LmstfyToken, description: str) -> bool:
-        """Returns False if the token exists; it is not changed then."""
+        """Adds a token. Returns False and changes nothing if the token exists."""
         return flag(await self._store.command("HSETNX", self._tokens_of(token), token.secret, description))
 
     async def remove_token(self, token: LmstfyToken) -> None:
@@ -39,7 +39,7 @@ class LmstfyStore:
         return await self._hash(self._keys.lmstfy_tokens(pool, namespace))
 
     async def add_limit(self, token: LmstfyToken, limit: TokenLimit) -> bool:
-        """Returns False if the token has a limit; it is not changed then."""
+        """Adds a token's limit. Returns False and changes nothing if the token has one."""
         return flag(await self._store.command("HSETNX", self._keys.lmstfy_limits, str(token), orjson.dumps(limit)))
 
     async def put_limit(self, token: LmstfyToken, limit: TokenLimit) -> None:
@@ -67,7 +67,7 @@ class LmstfyStore:
         return ends_ms
 
     async def give_back(self, token: LmstfyToken, direction: str, ends_ms: int) -> None:
-        """Uncounts one request, unless its window has ended."""
+        """Takes one request off the count, unless its window has ended. `ends_ms`: as `take` returned it."""
         await self._store.run([self.return_unit(token, direction, ends_ms=ends_ms)])
 
     def throttle(self, token: LmstfyToken, direction: str, *, limit: int, length_ms: int) -> Call[int]:
@@ -82,7 +82,7 @@ class LmstfyStore:
         await self._store.command("HSET", self._keys.lmstfy_names, topic, orjson.dumps([namespace, queue]))
 
     async def names(self) -> Mapping[str, tuple[str, str]]:
-        """Returns the full (namespace, queue) by topic, for topics whose own name contains them shortened."""
+        """Returns namespace and queue by topic, for topics whose names hold only a shortened form of the two."""
         stored = await self._hash(self._keys.lmstfy_names)
         return {topic: tuple(orjson.loads(names)) for topic, names in stored.items()}
 

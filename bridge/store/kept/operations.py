@@ -1,6 +1,7 @@
 """Keeps bulk operations in Redis: what is asked, how far it is done, and the lease of the process that works on it.
 
-Each is a hash. Two sorted sets hold all ids by their moments, and the ids of running ones by the ends of their leases.
+Each operation is a hash. One sorted set holds all ids by the moments when the operations began. Another one holds the
+ids of running operations by the ends of their leases.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from bridge.store.replies import Reply, flag, maybe, several, text, texts, value
 from bridge.store.scripts import SCRIPTS
 
 MOST: Final = 200
-"""The operations that are kept. A new one removes the oldest that has ended."""
+"""The most operations that are kept. A new operation removes the oldest one that has ended."""
 MOST_RUNNING: Final = 20
-"""The operations that run at once."""
+"""The most operations that run at once."""
 LEASE_MS: Final = 15_000
-"""For how long a process has an operation after each portion. Then another one takes over."""
+"""How long a lease of an operation lasts. Each saved portion extends it. After its end another process takes over."""
 
 _SHOWN: Final = ("asked", "matched", "state", "created_ms", "ended_ms", "progress", "reason")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stored:
-    """One operation as Redis has it. `asked`, `progress` and `work` are JSON; empty: none. `work` is set only for an
-    operation that was taken. `ended_ms`: 0 while it runs. `reason`: why it failed, else empty."""
+    """One operation as Redis has it. `asked`, `progress` and `work` are JSON; empty: none. `work` is set only if the
+    caller of `get` asked for it. `ended_ms`: 0 while the operation runs. `reason`: why it failed, else empty."""
 
     id: str
     asked: bytes
@@ -43,8 +44,9 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The lease of one operation. Its end in Unix ms names it. `until_s`: local deadline, before the lease's end. After
-    it the holder changes no message. `tries`: the leases since its work was saved last, with this one."""
+    """The lease of one operation. `until_ms`: the lease's end in Unix ms, which identifies the lease. `until_s`: local
+    deadline, before the lease's end. After it the holder changes no message. `tries`: how many leases there were since
+    the operation's work was last saved, this one included."""
 
     operation_id: str
     until_ms: int
@@ -53,7 +55,7 @@ class Lease:
 
 
 class _Taken(NamedTuple):
-    """What `take_operation.lua` answers."""
+    """The answer of `take_operation.lua`."""
 
     id: str
     until_ms: int
@@ -61,18 +63,18 @@ class _Taken(NamedTuple):
 
 
 class Lost(Exception):
-    """Another process has the operation."""
+    """Another process has leased the operation."""
 
 
 class StoredOperations:
-    """Every method raises StoreUnavailable. Moments are of Redis' clock."""
+    """The operations in Redis. Every method may raise StoreUnavailable. Moments are of Redis' clock."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
         self._keys = keys
 
     async def begin(self, operation_id: str, asked: bytes, matched: int) -> bool:
-        """Keeps a new operation. Returns False if too many run."""
+        """Keeps a new operation. Returns False if too many operations run."""
         (began,) = await self._store.run([self.begin_call(operation_id, asked, matched)])
         return began
 
@@ -85,8 +87,9 @@ class StoredOperations:
     async def save(
         self, lease: Lease, *, progress: bytes, work: bytes, ended: str = "", reason: str = ""
     ) -> Lease | None:
-        """Saves how far the holder of the lease has come, and extends the lease. `ended`: the state, at the end, and
-        `reason`, why it failed. None: the operation has ended, or was cancelled.
+        """Saves the operation's progress and remaining work, and extends the lease. `ended`: the final state; empty
+        while the operation runs. `reason`: why it failed, else empty. Returns None if the operation has ended or was
+        cancelled.
 
         Raises:
             Lost
@@ -98,7 +101,7 @@ class StoredOperations:
         return Lease(lease.operation_id, until_ms, until_s) if until_ms else None
 
     async def hold(self, lease: Lease) -> Lease:
-        """Extends the lease of a holder that is at a portion. It counts as the same try.
+        """Extends the lease while its holder works on a portion. The new lease does not count as a further try.
 
         Raises:
             Lost
@@ -110,12 +113,12 @@ class StoredOperations:
         return Lease(lease.operation_id, until_ms, until_s, lease.tries)
 
     async def cancel(self, operation_id: str) -> bool:
-        """Cancels it, if it runs. Returns whether there is such an operation."""
+        """Cancels the operation if it runs. Returns whether the operation exists."""
         (known,) = await self._store.run([self.cancel_call(operation_id)])
         return known
 
     async def get(self, operation_id: str, *, work: bool = False) -> Stored | None:
-        """Returns the operation, and its work if that is wanted."""
+        """Returns the operation; None if there is none. `work`: read `Stored.work` too."""
         fields = (*_SHOWN, "work") if work else _SHOWN
         return _stored(operation_id, await self._store.command("HMGET", self._keys.operation(operation_id), *fields))
 

@@ -17,14 +17,14 @@ from bridge.store.scripts import SCRIPTS
 
 
 class StoredPolicies:
-    """The policies of topics in Redis. Each method raises StoreUnavailable."""
+    """The policies of topics in Redis. Each method may raise StoreUnavailable."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
         self._keys = keys
 
     async def get(self, topic: str) -> bytes | None:
-        """Returns the policy as it is stored; None if there is none. `read_policy` reads both."""
+        """Returns the policy as it is stored; None if there is none. `read_policy` accepts either."""
         return maybe(binary, await self._store.command("GET", self._keys.policy(topic)))
 
     async def get_many(self, topics: Sequence[str]) -> list[bytes | None]:

@@ -1,7 +1,7 @@
-"""Keeps schedules in Redis: what each asks for, how far it is planned, and the lease of whoever plans or changes it.
+"""Keeps schedules in Redis: what each asks for, how far it is planned, and the lease of the process that has it.
 
-Each is a hash. Two sorted sets hold all names, and the names by the moment when each is to be planned next. Everybody
-who changes a schedule has its lease, and so does everybody who sends its ticks.
+Each schedule is a hash. One sorted set holds all names. Another one holds the names by the moments when the schedules
+are to be planned next. A process leases a schedule before it changes the schedule or sends its ticks.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from bridge.store.replies import Reply, flag, nothing, scored, several, text, te
 from bridge.store.scripts import SCRIPTS
 
 MOST: Final = 1_000
-"""The schedules that are kept."""
+"""The most schedules that are kept."""
 
 LEASE_MS: Final = 4_000
-"""How long a planner or a change has a schedule. If it dies, another one goes on after that."""
+"""How long a lease of a schedule lasts. If its holder dies, another process goes on after that."""
 
 _SPEC, _MESSAGE, _STATE = "spec", "message", "state"
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The lease of one schedule. Its end in Unix ms names it. `now_ms`: when it began. `until_s`: a moment of
-    `monotonic()` at which it has not ended. After that its holder must send nothing."""
+    """The lease of one schedule. `now_ms`: when it began, in Unix ms. `until_ms`: its end in Unix ms, which identifies
+    the lease. `until_s`: local deadline, before the lease's end. After it the holder must send nothing."""
 
     name: str
     now_ms: int
@@ -49,7 +49,7 @@ class StoredSchedule:
 
 
 class Saved(StrEnum):
-    """What `save_schedule.lua` answers."""
+    """The answers of `save_schedule.lua`."""
 
     SAVED = "saved"
     LOST = "lost"
@@ -57,7 +57,7 @@ class Saved(StrEnum):
 
 
 _Taken = tuple[int, int, list[str]]
-"""The moment, the end of the leases, and the names of the schedules."""
+"""Redis' time and the end of the leases, both in Unix ms, and the names of the leased schedules."""
 
 
 class Full(Exception):
@@ -65,24 +65,24 @@ class Full(Exception):
 
 
 class Lost(Exception):
-    """Somebody else has the lease."""
+    """Another process has leased the schedule."""
 
 
 class StoredSchedules:
-    """Every method raises StoreUnavailable. Moments are of Redis' clock."""
+    """The schedules in Redis. Every method may raise StoreUnavailable. Moments are of Redis' clock."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
         self._keys = keys
 
     async def take(self, most: int) -> list[Lease]:
-        """Leases schedules that are to be planned now."""
+        """Leases up to `most` schedules that are to be planned now."""
         began_s = monotonic()
         ((now_ms, until_ms, names),) = await self._store.run([self.take_call(most)])
         return [Lease(name, now_ms, until_ms, began_s + LEASE_MS / 1_000) for name in names]
 
     async def lease(self, name: str) -> Lease | None:
-        """Leases one schedule; None if somebody else has it."""
+        """Leases one schedule; None if another process has leased it."""
         began_s = monotonic()
         ((now_ms, until_ms),) = await self._store.run([self.lease_call(name)])
         return Lease(name, now_ms, until_ms, began_s + LEASE_MS / 1_000) if until_ms else None
@@ -94,7 +94,8 @@ class StoredSchedules:
     async def save(
         self, lease: Lease, *, state: bytes, wake_ms: int | None, leave: bool, spec: bytes = b"", message: bytes = b""
     ) -> None:
-        """Saves a schedule. `wake_ms`: when it is to be planned next; None: never. Without a spec, that stays.
+        """Saves a schedule. `wake_ms`: when it is to be planned next; None: never. `leave`: ends the lease. If `spec`
+        is empty, the stored spec and message stay.
 
         Raises:
             Full, Lost: nothing is saved.
@@ -141,12 +142,12 @@ class StoredSchedules:
         return texts(await self._store.command("ZRANGE", self._keys.schedules, 0, -1))
 
     async def wakes_ms(self) -> int | None:
-        """Returns when the next schedule is to be planned; None: none is."""
+        """Returns when the next schedule is to be planned, in Unix ms; None: no schedule is to be planned."""
         next_one = await self._store.command("ZRANGE", self._keys.schedule_wakes, 0, 0, "WITHSCORES")
         return next((int(wakes_ms) for _, wakes_ms in scored(next_one)), None)
 
     async def file_is_applied(self) -> bool:
-        """Whether Redis has the schedules of a file, as far as nobody has changed them."""
+        """Whether a file's schedules were put into Redis (`note_file`). They may have been changed since."""
         return await self._store.command("GET", self._keys.schedules_file) is not None
 
     async def note_file(self) -> None:

@@ -9,7 +9,7 @@ from bridge.store.keys import Keys
 from bridge.store.replies import number
 
 MOST: Final = 20
-"""The sessions of one token. A further one ends the session that would end first."""
+"""The most sessions of one token. A further session removes the one that would end first."""
 
 LIFE_MS: Final = 12 * 3_600_000
 """The longest life of a session."""

@@ -1,4 +1,4 @@
-"""Keeps subscriptions in Redis, with their counters and with the holds that their processes share.
+"""Keeps subscriptions in Redis, their counters, and their holds: pauses of callbacks that all processes keep.
 
 All subscriptions are in one hash, as JSON by topic. The field `/ended/<id>` says when a receiver ended a subscription,
 and `/version` changes with every write. No topic begins with a slash.
@@ -21,8 +21,8 @@ _TALLY_MS: Final = 30 * 86_400_000
 
 
 class StoredSubscriptions:
-    """Each method raises StoreUnavailable. `own_id` is the id of a subscription; a replaced subscription gets another
-    one."""
+    """The subscriptions of one pool. Each method may raise StoreUnavailable. `own_id` is the id of a subscription; a
+    subscription that replaces it gets another id."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
@@ -78,7 +78,7 @@ class StoredSubscriptions:
         return max(0, whole(await self._store.command("PTTL", self._keys.push_hold(topic, receiver))))
 
     async def tell(self, topic: str, own_id: str, counter: str, **latest: str | int | bytes) -> None:
-        """Adds 1 to the counter, and replaces the fields `latest`."""
+        """Adds 1 to a counter of the subscription, and sets its fields `latest`."""
         key = self._keys.push_tally(topic, own_id)
         flat = [part for field in latest.items() for part in field]
         await self._store.commands([("HINCRBY", key, counter, 1), ("HSET", key, *flat), ("PEXPIRE", key, _TALLY_MS)])

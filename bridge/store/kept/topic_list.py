@@ -11,7 +11,7 @@ from bridge.store.replies import flag, several, texts
 
 
 class TopicList:
-    """The list of one pool. Every method raises StoreUnavailable."""
+    """The list of one pool. Every method may raise StoreUnavailable."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
@@ -22,13 +22,14 @@ class TopicList:
         return sorted(texts(await self._store.command("SMEMBERS", self._key)))
 
     async def listed(self, topics: Collection[str]) -> set[str]:
-        """Returns those that are on the list."""
+        """Returns the given topics that are on the list."""
         topics = list(topics)
         found = several(await self._store.command("SMISMEMBER", self._key, *topics))
         return {topic for topic, is_listed in zip(topics, found, strict=True) if flag(is_listed)}
 
     async def not_removed(self, topics: Collection[str]) -> Collection[str]:
-        """Returns those that are on the list, or all of them while the list's server is away and others answer."""
+        """Returns the given topics that are on the list. Returns all of them while the list's server is away and other
+        servers answer."""
         try:
             return await self.listed(topics)
         except StoreUnavailable as error:

@@ -14,14 +14,14 @@ from bridge.store.scripts import SCRIPTS
 
 
 class TopicsById:
-    """Every method raises StoreUnavailable."""
+    """The notes of one pool. Every method may raise StoreUnavailable."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
         self._keys = keys
 
     async def note(self, message_id: str, topic: str, *, keep_ms: int) -> list[str]:
-        """Notes the topic for `keep_ms` at least. Returns all topics noted for the id."""
+        """Notes for at least `keep_ms` that the id may be in the topic. Returns all topics noted for the id."""
         (topics,) = await self._store.run([self.place(message_id, topic, keep_ms=keep_ms)])
         return sorted(topics)
 

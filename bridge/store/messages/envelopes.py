@@ -1,12 +1,11 @@
 """Packs an envelope into bytes for Redis: one line of JSON, then the kept body.
 
-The line has content type, headers and properties, and behind them exchange and routing key of the target, if there is
-one.
+The line has content type, headers and properties. If there is a target, its exchange and its routing key follow.
 
-The line is empty where all its values are the defaults. Bytes over a kilobyte are deflated if that saves a quarter;
-they then begin with a `z`.
+The line is empty if all its values are the defaults. A result of more than a kilobyte is deflated if that saves a
+quarter; it then begins with a `z`.
 
-The digest of a body that is left out is among the properties, where a bridge that knows no digests passes over it.
+If the body is left out, its digest is among the properties. A bridge that knows no digests ignores it there.
 
 Deflating 1.8 kB of JSON to 0.5 kB takes 9 us, and inflating it 6 us, with a window of 4 kB. Preparing zlib's usual
 window of 32 kB takes 50 us. Prose takes 40 us a kilobyte, so very long bodies stay as they are and delay no others.
@@ -31,9 +30,10 @@ _DIGEST: Final = "~"  # one byte, as it may be in each record
 
 
 def pack(envelope: Envelope, keep_body_max: int, *, digested: bool = False) -> bytes:
-    """Returns the bytes to keep: empty for default values without a body. A body over the limit is left out.
+    """Returns the bytes to keep: empty for default values without a body. A body of more than `keep_body_max` bytes is
+    left out.
 
-    `digested`: its digest is kept in its place, as somebody may send the id again.
+    `digested`: keeps the digest of a body that is left out, as somebody may send the id again.
     """
     body = envelope.body
     keeps_body = body is not None and 0 < keep_body_max >= len(body)
@@ -51,7 +51,7 @@ def pack(envelope: Envelope, keep_body_max: int, *, digested: bool = False) -> b
 
 
 def digest(body: bytes) -> str:
-    """Returns what tells bodies apart: 12 characters."""
+    """Returns a digest of the body: 12 characters."""
     return urlsafe_b64encode(blake2b(body, digest_size=9).digest()).decode()
 
 

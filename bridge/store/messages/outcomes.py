@@ -1,4 +1,4 @@
-"""Defines what the scripts about messages answer, and reads it."""
+"""Defines the answers of the scripts about messages, and reads them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ class Outcome(Generic[V_co]):
 
     @property
     def found(self) -> Record:
-        """The record, where the verdict implies one."""
+        """The record, for verdicts that always come with one.
+
+        Raises:
+            LookupError: there is no record.
+        """
         if self.record is None:
             raise LookupError(f"the verdict {self.verdict!r} comes without a record")
         return self.record
@@ -40,20 +44,21 @@ class Outcome(Generic[V_co]):
 
 @fast_dataclass(frozen=True, slots=True)
 class Looked(Outcome[LookVerdict]):
-    """The answer of `look`. `packed`: the kept envelope as `envelopes.pack` has written it; empty: none is kept."""
+    """The answer of `look`. `packed`: the kept envelope as `envelopes.pack` has written it; empty: no envelope is
+    kept."""
 
     packed: bytes
 
 
 @fast_dataclass(frozen=True, slots=True)
 class Told(Outcome[LookVerdict]):
-    """The answer of `timeline`. `values`: of its transitions, for `timelines.py`."""
+    """The answer of `timeline`. `values`: the raw values of its transitions, which `timelines.py` reads."""
 
     values: list[Reply]
 
 
 class NoRule(Exception):
-    """A script answered a verdict that this version does not name, so that nobody can know what is to be done."""
+    """A script answered a verdict that this version does not name, so the bridge can't know what to do."""
 
     def __init__(self, call: Call[object], verdict: bytes) -> None:
         self.script_name, self.topic, self.message_id = call.script.name, call.topic, call.message_id
@@ -62,7 +67,7 @@ class NoRule(Exception):
 
 
 def reader(verdicts: type[V]) -> Callable[[Call[Any], Any], Outcome[V]]:
-    """Makes the reader of a script's answers by the script's verdicts."""
+    """Makes the function that reads a script's answers. `verdicts`: the verdicts that the script has."""
     by_answer = {verdict.value.encode(): verdict for verdict in verdicts}
 
     def read(call: Call[Any], answer: Any) -> Outcome[V]:

@@ -1,4 +1,4 @@
-"""Reads what `page.lua` and `labelled.lua` answer: a part of one index."""
+"""Reads the answers of `page.lua` and `labelled.lua`: a part of one index."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from bridge.store.replies import Reply, several, text, whole
 _STATES: Final = tuple(State)
 
 Entry = tuple[int, str]
-"""A due moment in Unix ms and an id. Entries are sorted by both. Ids are ASCII, so text and bytes sort alike."""
+"""A due moment in Unix ms and an id. Entries are sorted by moment, then id. Ids are ASCII, so text and bytes sort
+alike."""
 
 
 class Part(NamedTuple):
-    """The answer of lua/page.lua or lua/labelled.lua. `looked`: the number of entries it looked at. `last`: the last of
-    them. `entries`: due moments, ids and states of those that match."""
+    """The answer of lua/page.lua or lua/labelled.lua. `looked`: how many entries the script looked at. `last`: the last
+    entry that it looked at. `entries`: due moment, id and state of each entry that matches."""
 
     looked: int
     last: Entry
@@ -23,7 +24,7 @@ class Part(NamedTuple):
 
 
 def read_part(reply: Reply) -> Part:
-    """Reads the answer of one of these scripts."""
+    """Reads the answer of lua/page.lua or lua/labelled.lua."""
     looked, last_due_ms, last_id, *found = several(reply)
     triples = zip(found[1::3], found[::3], found[2::3], strict=True)
     entries = [(whole(due_ms), text(message_id), _STATES[whole(code)]) for due_ms, message_id, code in triples]

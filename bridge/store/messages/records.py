@@ -21,12 +21,12 @@ from bridge.store.replies import flags, wholes
 from bridge.store.scripts import SCRIPTS
 
 _BEHIND_MS = 60_000
-"""How much later than planned a copy that no record names may reach the checkpoint. The call that publishes the copy
+"""How much later than planned a copy may reach the checkpoint if no record names it. The call that publishes the copy
 lasts seconds, and the checkpoint may be behind."""
 
 AHEAD_MS = 5
-"""How much before its due moment the checkpoint may ask about a message. It publishes the message at the moment. So the
-question and the waits for a CPU do not make it late."""
+"""How much before a message's due moment the checkpoint may ask Redis about it. The checkpoint publishes the message at
+the due moment. So the question and the waits for a CPU do not make the message late."""
 
 Answer = TypeVar("Answer")
 
@@ -35,7 +35,7 @@ _AS_IT_IS: Final = "-"
 
 
 class Claim(NamedTuple):
-    """The own arguments of schedule.lua, whose header explains them."""
+    """The arguments that only schedule.lua has. Its header explains them."""
 
     id: str
     mode: str
@@ -49,7 +49,7 @@ class Claim(NamedTuple):
 
 
 class Confirmation(NamedTuple):
-    """The own arguments of confirm.lua, whose header explains them."""
+    """The arguments that only confirm.lua has. Its header explains them."""
 
     id: str
     epoch: int
@@ -62,7 +62,7 @@ class Confirmation(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """The own arguments of enter.lua, whose header explains them."""
+    """The arguments that only enter.lua has. Its header explains them."""
 
     id: str
     nonce: int
@@ -79,8 +79,8 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Records:
-    """Builds the calls. `timelines`: whether scripts note what they do. `now`: tests set the clock with it; otherwise
-    it is empty."""
+    """Builds the calls. `retention_ms`, `tombstone_ms`: how long Redis keeps records that have ended. `timelines`:
+    whether scripts note transitions in timelines. `now`: tests set the clock with it; otherwise it is empty."""
 
     keys: Keys
     retention_ms: int
@@ -89,14 +89,15 @@ class Records:
     now: str = ""
 
     def by(self) -> str:
-        """Who asks, as `lua/_record.lua` defines it: the token of the request that the task serves."""
+        """Returns the argument `by` of the scripts (`lua/_record.lua`): the token id of the request that the task
+        serves."""
         return log_scope.token_id() or _NOBODY if self.timelines else ""
 
     def _call_with(
         self, transition: Transition[Answer], topic: str, message_id: str, own: tuple[Any, ...]
     ) -> Call[Answer]:
-        """Builds a script's call for one message. `own`: the script's own arguments in order. For frequent calls:
-        passing them by name costs 4 us."""
+        """Builds a script's call for one message. `own`: the arguments that only this script has, in order. This is for
+        frequent calls, as arguments by name (`_call`) cost 4 us more."""
         args = (self.now, message_id, self.retention_ms, self.tombstone_ms, "", *own)
         return Call(transition.script, transition.read, self.keys.record(topic, message_id), args, topic)
 
@@ -136,8 +137,11 @@ class Records:
         waited_ms: int | None = None,
         short_ms: int = 0,
     ) -> Call[Outcome[of.FireVerdict]]:
-        """`waited_ms`: how long the wheel has kept the copy, if that was its whole delay. `short_ms`: it brings a copy
-        early by so much at most."""
+        """Asks whether to release a copy. lua/fire.lua explains the arguments.
+
+        `waited_ms`: how long the wheel has kept the copy, if that was its whole delay; None: unknown. `short_ms`: by
+        how much at most the wheel brings a copy too early.
+        """
         own = (*_facts(copy), paused_ms, int(adopt), AHEAD_MS, int(named), _given(waited_ms), short_ms, self.by())
         return self._call_with(transitions.FIRE, copy.topic, copy.id, own)
 
@@ -159,8 +163,11 @@ class Records:
         waited: bool = False,
         by: str | None = None,
     ) -> Call[Outcome[of.LeaseVerdict]]:
-        """`waited`: the copy came straight out of the wheel, after its whole delay. `by`: who pulls; None: the caller
-        of the task, as for all others."""
+        """Leases the message of a copy. lua/lease.lua explains the other arguments.
+
+        `waited`: the copy came straight out of the wheel, after its whole delay. `by`: who pulls, as `Records.by`
+        returns it; None: the caller of the current task.
+        """
         next_epoch = max(copy.epoch, 1) + 1
         who = self.by() if by is None else by
         flags = (int(counted), int(unacked), int(waited))
@@ -184,8 +191,8 @@ class Records:
         )
 
     def announce(self, copy: Copy, *, arrives_ms: int, now_ms: float) -> Call[Outcome[of.AnnounceVerdict]] | None:
-        """Makes the record outlive a copy that is about to be published, should nobody name it. None: a record that
-        ends now is kept longer than that anyway."""
+        """Makes the record outlive a copy that is about to be published, in case that no call names the copy later.
+        Returns None if Redis keeps the record long enough anyway."""
         if arrives_ms + _BEHIND_MS <= now_ms + min(self.retention_ms, self.tombstone_ms):
             return None
         return self._call_with(transitions.ANNOUNCE, copy.topic, copy.id, (arrives_ms,))
@@ -221,8 +228,11 @@ class Records:
         seen: str = "",
         even_releasing: bool = False,
     ) -> Call[Outcome[of.DeleteVerdict]]:
-        """`seen`: deletes only this version (`Record.version`). `even_releasing`: deletes also a message that is being
-        released ahead of its moment."""
+        """Deletes a message. lua/delete.lua explains the other arguments.
+
+        `seen`: deletes only this version (`Record.version`); empty: any. `even_releasing`: also deletes a message that
+        the checkpoint is releasing in the last ms before the due moment.
+        """
         ahead_ms = 0 if even_releasing else AHEAD_MS
         return self._call(
             transitions.DELETE,
@@ -250,8 +260,9 @@ class Records:
         labels: str | None = None,
         envelope: bytes | None = None,
     ) -> Call[Outcome[of.ChangeVerdict]]:
-        """Changes what is given. `seen`: changes only this version (`Record.version`). `instant`: the due moment was
-        given as an instant, and not by a delay. `envelope`: of new content. It needs a successor."""
+        """Changes the given parts of a message; None leaves a part as it is. `seen`: changes only this version
+        (`Record.version`); empty: any. `instant`: the caller gave the due moment as an instant, and not as a delay.
+        `envelope`: new content, packed; it needs a successor."""
         return self._call(
             transitions.CHANGE,
             record.topic,
@@ -275,7 +286,7 @@ class Records:
     def replace(
         self, record: Record, copy: Copy, *, instant: bool = False, envelope: bytes, labels: str = ""
     ) -> Call[Outcome[of.ReplaceVerdict]]:
-        """`instant`: as in `change`."""
+        """Puts a new message in place of a live one. `copy`: of the new message. `instant`: as in `change`."""
         return self._call(
             transitions.REPLACE,
             record.topic,
@@ -346,8 +357,8 @@ class Records:
         return self._call(transitions.DROP, topic, message_id, epoch=_given(epoch), nonce=_given(nonce), by=self.by())
 
     def restore(self, record: Record, restored: Record, envelope: Envelope) -> Call[Outcome[of.RestoreVerdict]]:
-        """Restores a message. `record`: as it was. `restored`: as it will be, which has the epoch and nonce of the copy
-        that is published for it."""
+        """Restores a message from a backup. `record`: the record in the backup. `restored`: the record that Redis will
+        have, with the epoch and nonce of the copy that was published for it."""
         body = envelope.body
         return self._call(
             transitions.RESTORE,
@@ -382,7 +393,8 @@ class Records:
         return self._call(transitions.WEIGH, topic, message_id)
 
     def superseded(self, copies: Sequence[Copy]) -> Call[list[bool]]:
-        """Asks which copies are ghosts by their epoch. All records must have one home, and no epoch may be 0."""
+        """Asks which copies are ghosts by their epoch. The records of all copies must have one home, and no epoch may
+        be 0."""
         keys = tuple(self.keys.record(copy.topic, copy.id)[0] for copy in copies)
         facts = tuple(fact for copy in copies for fact in (copy.epoch, copy.nonce, copy.created_ms))
         return Call(SCRIPTS["superseded"], plain(flags), keys, facts)
@@ -405,7 +417,7 @@ class Records:
         return Call(SCRIPTS["page"], plain(read_part), self.keys.indexes(topic, bucket)[:7], args)
 
     def labelled(self, topic: str, bucket: int, *, labels: str, **of_page: Any) -> Call[Part]:
-        """As `page`, of the messages with all these labels, which `labels.packed` has written."""
+        """As `page`, but lists only messages that have all these labels. `labels`: as `labels.packed` writes them."""
         page = self.page(topic, bucket, **of_page)
         return Call(
             SCRIPTS["labelled"], page.read, (*page.keys, self.keys.indexes(topic, bucket)[-1]), (*page.args, labels)

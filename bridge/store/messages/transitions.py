@@ -19,7 +19,7 @@ V = TypeVar("V", bound=StrEnum)
 
 @fast_dataclass(frozen=True, slots=True)
 class Transition(Generic[Answer_co]):
-    """One script. `verdicts`: those that its header names."""
+    """One script. `verdicts`: the verdicts that its header names."""
 
     script: Script
     verdicts: type[StrEnum]

@@ -1,7 +1,7 @@
 """Names the verdicts of the scripts about messages, one enum a script.
 
-The `Returns:` line of a script's header says what each of its verdicts means. `ack` has `AckVerdict` of
-`model/values.py`, which callers get as it is. `look`, `timeline` and `weigh` share one.
+The `Returns:` line of a script's header says what each of its verdicts means. The verdicts of `ack` are `AckVerdict` in
+`model/values.py`, as callers of the service get them. `look`, `timeline` and `weigh` share `LookVerdict`.
 """
 
 from __future__ import annotations

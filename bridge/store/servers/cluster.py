@@ -1,9 +1,9 @@
 """Talks to the masters of a Redis Cluster: finds the master of each key, and follows its redirections.
 
-The bridge does not use redis-py's own cluster client. That one retries commands which may have run, and drops every
-connection when a slot moves. The bridge retries only what a server has certainly NOT run, on the server to which it
-redirects (MOVED, ASK). TRYAGAIN is an error: it lasts until the slot has moved, and the caller knows best how long to
-wait.
+The bridge does not use redis-py's cluster client. That client retries commands which may have run, and drops every
+connection when a slot moves. The bridge retries only commands that a server has certainly NOT run because it redirects
+them (MOVED, ASK). It sends them to the server that the redirection names. TRYAGAIN is an error: it lasts until the slot
+has moved, and the caller knows best how long to wait.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Cluster:
         if self._failed or not self._by_slot:
             await self._learn()
         if self._keys_of is not self._by_slot:
-            # With a key of a slot that no server holds, if there is one.
+            # If no server holds some slot, the keys include one of that slot.
             keys = {self._by_slot.get(_slot(one)): one for one in map(key, reversed(range(_KEYS_TRIED)))}
             self._keys, self._keys_of = list(keys.values()), self._by_slot
         return self._keys
@@ -132,8 +132,8 @@ class Cluster:
         return server
 
     def _place(self, command: PackedCommand, refusal: Reply) -> tuple[RedisServer, bool]:
-        """Returns the server to ask, and whether the command needs ASKING first: another server is moving the key to it
-        and has redirected us. `refusal`: the redirection, if there was one."""
+        """Returns the server to ask, and whether it needs ASKING before the command: it does if another server is
+        moving the key there and has answered ASK. `refusal`: the former answer, which may be a redirection."""
         if not isinstance(refusal, AskError):
             return self._holder(command.key), False
         return self._at(refusal.host, refusal.port), not isinstance(refusal, MovedError)
@@ -170,7 +170,7 @@ class Cluster:
         """Awaits an answer of the server.
 
         Raises:
-            StoreUnavailable: names the server, and says whether others answer.
+            StoreUnavailable: names the server. `partly` says whether other servers answer.
         """
         try:
             return await asked
@@ -195,7 +195,8 @@ class Cluster:
             self._failed.add(server)
 
     async def _learn(self) -> None:
-        """Asks the servers which master holds which slots. Without an answer, the known masters stay as they are."""
+        """Asks the servers which master holds which slots. If none answers, the bridge keeps the masters that it
+        knows."""
         async with self._learning:
             if self._by_slot and monotonic() - self._learned_s < _REST_S:
                 return

@@ -19,8 +19,8 @@ from bridge.store.servers.tls import trusting
 
 
 def connect(url: str, clock: StoreClock, *, timeout_s: float, tls: SSLContext | None = None) -> Servers:
-    """Returns the servers. They connect when they are first used. `tls`: the context for URLs with TLS and without own
-    `ssl_…` options.
+    """Returns the servers. They connect when they are first used. `tls`: the context for a TLS URL that has no `ssl_…`
+    options.
 
     Raises:
         ValueError: as `parse_redis_url`.

@@ -1,8 +1,8 @@
 """Shares few connections to Redis among many callers.
 
-While a connection is free, a call is sent by itself. A call that finds every connection busy waits. When one is free
-again, all calls that wait are sent over it as one pipeline. So the number of connections has a bound, and more callers
-mean fuller pipelines, not refusals.
+While a connection is free, a call is sent by itself. A call that finds every connection busy waits. When a connection
+is free again, waiting calls are sent over it as one pipeline. So the number of connections has a bound, and more
+callers mean fuller pipelines, not refusals.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from bridge.store.replies import Reply
 from bridge.store.servers.servers import PackedCommand
 
 PLACES = 4
-"""Connections to one server, at most. Redis runs commands one by one, so more would gain nothing."""
+"""The most connections to one server. Redis runs commands one by one, so more connections would gain nothing."""
 
 MOST_COMMANDS = 6
-"""Commands of several callers in one pipeline, at most. The answers of a pipeline wake all its callers in one turn of
-the event loop. With a thousand at once, everything else in the process would wait for seconds."""
+"""The most commands of several callers in one pipeline. The answers of a pipeline wake all its callers in one turn of
+the event loop. With a thousand callers, everything else in the process would wait for seconds."""
 
 MOST_WAITING = 8_192
-"""Callers that wait at the same time, at most: twice the HTTP connections that a process has by default."""
+"""The most callers that wait at once: twice the HTTP connections that a process has by default."""
 
 Run = Callable[[Sequence[PackedCommand], bool], Awaitable[list[Reply]]]
 
@@ -41,7 +41,7 @@ class Pipelines:
     def __init__(self, run: Run, *, limit_s: float, places: int = PLACES, most_waiting: int = MOST_WAITING) -> None:
         """`run`: sends commands over one connection and returns their answers. Its second argument says that the first
         answer carries the server's time. `limit_s`: how long a caller waits for a connection and its answers together.
-        `places`: connections in use at the same time."""
+        `places`: the most connections in use at once. `most_waiting`: the most callers that wait for one."""
         self._run = run
         self._limit_s = limit_s
         self._places = places
@@ -51,8 +51,8 @@ class Pipelines:
         self._shared: set[asyncio.Task[None]] = set()
 
     async def ask(self, commands: Sequence[PackedCommand], timed: bool) -> list[Reply]:
-        """Sends the commands at once, or with those of other callers when a connection is free. Returns the answers in
-        order.
+        """Sends the commands at once, or together with commands of other callers when a connection is free. Returns the
+        answers in order.
 
         Raises:
             StoreUnavailable: too many callers wait already.
@@ -72,7 +72,7 @@ class Pipelines:
             return await caller.answers
 
     def _free(self) -> None:
-        """Gives the place to the callers that wait, or leaves it free if there are none."""
+        """Gives a connection's place to callers that wait. If none waits, the place becomes free."""
         callers = self._next_callers()
         if not callers:
             self._taken -= 1

@@ -1,4 +1,4 @@
-"""Says what an error of Redis means: what callers are told, and whether to connect anew."""
+"""Says what an error of Redis means: the text for callers, and whether the bridge opens new connections."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from bridge.model.tls import tls_failure
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """The meaning of an error code. `says`: why Redis refuses the call; it continues a sentence that begins with the
-    server's name. `renews`: another server may be behind the address by now, so every connection is opened anew.
-    `is_fault`: neither the state of the server nor its settings explain it, so the bridge may be wrong."""
+    server's name. `renews`: another server may have the address by now, so the bridge opens new connections.
+    `is_fault`: neither the state of the server nor its settings explain the error, so the bridge may be wrong."""
 
     says: str
     renews: bool = False
@@ -47,7 +47,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "WRONGTYPE": Refusal("holds a key of another type: is the prefix used by another application?", is_fault=True),
     "CROSSSLOT": Refusal("refuses the call", is_fault=True),
 }
-"""By error code. A code that is not here is `_UNKNOWN`."""
+"""The meanings by error code. Any other code means `_UNKNOWN`."""
 
 _UNKNOWN: Final = Refusal("refuses the call", renews=True, is_fault=True)
 
@@ -81,14 +81,14 @@ def meaning(code: str, text: str) -> Refusal:
 
 
 def renews(error: BaseException) -> bool:
-    """Returns whether an error asks for new connections."""
+    """Whether the bridge has to open new connections after this error."""
     code = code_of(error)
     return code is not None and meaning(code, _text(error, code)).renews
 
 
 def unavailable(title: str, error: BaseException, *, partly: bool = False) -> StoreUnavailable:
-    """Returns the error of the bridge for an error of redis-py, which may be an answer of Redis. `title`: the server.
-    `partly`: as in `Unavailable`."""
+    """Converts an error of redis-py, which may be an answer of Redis, to an error of the bridge. `title`: names the
+    server. `partly`: as in `Unavailable`."""
     code = code_of(error)
     if code is None:
         return StoreUnavailable(f"{title} did not answer: {tls_failure(error) or type(error).__name__}", partly=partly)

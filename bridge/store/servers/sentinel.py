@@ -1,9 +1,9 @@
 """Talks to the master that Redis Sentinel names.
 
 Each new connection asks the sentinels for the master. A failover cuts the connections to the old master or makes its
-answers fail. The bridge does not retry commands in flight, because they may have run. It does not retry what a demoted
-master refused (READONLY) either, although that has not run: the sentinels may not have agreed on a new master yet. A
-caller that sends again after a second reaches the new one.
+answers fail. The bridge does not retry commands in flight, because they may have run. Nor does it retry commands that a
+demoted master refused (READONLY), although they have not run: the sentinels may not have agreed on a new master yet. A
+caller that sends again after a second reaches the new master.
 """
 
 from __future__ import annotations

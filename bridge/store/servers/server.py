@@ -24,12 +24,12 @@ _TIMEOUTS = (TimeoutError, RedisTimeoutError)
 
 
 class RedisServer:
-    """Sends each command once to one server. While the breaker refuses, commands fail at once."""
+    """Sends each command once to one server. While the breaker refuses calls, commands fail at once."""
 
     def __init__(
         self, pool: ConnectionPool, clock: StoreClock, *, timeout_s: float, address: str, name: str = ""
     ) -> None:
-        """`address`: where the server is, for errors. `name`: its host and port, if it is one of several servers."""
+        """`address`: where the server is, for error texts. `name`: host and port, if this is one of several servers."""
         self.name = name
         self.breaker = Breaker()
         self.breakers = (self.breaker,)
@@ -60,7 +60,7 @@ class RedisServer:
         answers: list[Reply] = []
         with guarded(self.breaker, self.title, StoreUnavailable, timeouts=_TIMEOUTS):
             sent_s = monotonic()
-            # The limit covers the connection and its handshake too.
+            # The limit includes the connection and its handshake.
             async with asyncio.timeout(self._timeout_s):
                 connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
                 try:

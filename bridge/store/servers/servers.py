@@ -28,16 +28,16 @@ class Servers(Protocol):
         """The name of the servers in errors, with their address: `Redis at 127.0.0.1:6379`."""
 
     async def ask(self, commands: Sequence[PackedCommand], *, timed: bool = False) -> list[Reply]:
-        """Sends all commands together. Commands for one server run in order. Returns the answers in order; if a server
-        refuses a command, its answer is the exception. `timed`: the second item of each answer is the server's time in
-        Unix ms.
+        """Sends all commands together. Commands for one server run in order. Returns one answer for each command, in
+        order: an exception for a command that a server refuses. `timed`: the second item of each answer is the server's
+        time in Unix ms.
 
         Raises:
             StoreUnavailable, RedisError, OSError, TimeoutError: some commands may have run.
         """
 
     async def learn_time(self, keys: Sequence[str]) -> None:
-        """Asks the servers of these keys for their time; without keys it asks all, and one answer is enough.
+        """Asks the servers of these keys for their time. Without keys it asks all servers, and one answer is enough.
 
         Raises:
             StoreUnavailable, RedisError, OSError, TimeoutError
@@ -51,14 +51,15 @@ class Servers(Protocol):
         """
 
     async def key_on_each(self, key: Callable[[int], str]) -> list[str]:
-        """Returns one key on each server, made by `key` from a number, and one of a slot that no server holds.
+        """Returns one key on each server. If no server holds some slot, returns a key of that slot too. `key`: makes a
+        key from a number.
 
         Raises:
             StoreUnavailable, RedisError, OSError, TimeoutError
         """
 
     def apart(self, keys: Sequence[str]) -> list[list[int]]:
-        """Groups the indexes of the keys by server, as far as the servers are known."""
+        """Groups the keys by server, as far as the servers are known. Returns lists of indexes into `keys`."""
 
     @property
     def breakers(self) -> Iterable[Breaker]: ...

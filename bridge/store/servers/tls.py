@@ -9,7 +9,7 @@ from redis.asyncio.connection import ConnectionPool, SSLConnection
 
 
 def trusting(pool: ConnectionPool, context: SSLContext | None) -> ConnectionPool:
-    """Makes the pool's TLS connections use the context, unless the URL has own options (`ssl_…`).
+    """Makes the pool's TLS connections use the context, unless the URL has TLS options (`ssl_…`). Returns the pool.
 
     Without this, redis-py loads the files for each connection, and also trusts the system's authorities.
     """
