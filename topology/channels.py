@@ -1,6 +1,6 @@
 """Opens channels for work on the topology, and looks up what exists on the broker.
 
-These are plain channels, also on a robust connection: a robust channel would declare again what an operator deleted.
+These are plain channels, even on a robust connection: a robust channel would declare again what an operator deleted.
 A refused declare closes its channel.
 """
 
@@ -25,24 +25,24 @@ Object = TypeVar("Object", bound=Exchange | Queue)
 
 CHANNELS = 8
 """How many channels work at the same time. Declaring a quorum queue takes 10-50 ms, mostly for disks."""
-# How many frames of a connection may wait to be written. aiormq 7.2 has room for 10. If they are taken, it drops the
-# Close-Ok of a channel that the broker closed. For the broker that channel is then open, and the next use of its number
-# ends the connection (504, second 'channel.open' seen). Each of 65,535 channels has at most a call and a Close-Ok.
+# How many frames of a connection may wait to be written. aiormq 7.2 has room for 10. Without room it drops the Close-Ok
+# of a channel that the broker closed. For the broker that channel is then open, and the next use of its number ends the
+# connection (504, second 'channel.open' seen). Each of 65,535 channels has at most a call and a Close-Ok.
 aiormq.Connection.FRAME_BUFFER_SIZE = 2 * 65_535
 
 
 async def open_channel(connection: AbstractConnection, *, confirms: bool = False) -> aiormq.abc.AbstractChannel:
     """Opens a channel of aiormq. With `confirms` it is a channel for publishing, as in `plain_channel`.
 
-    aio-pika's own channel leaves a callback on its connection, with a task, 3 KB for each channel that is closed. It
-    removes the callback from another future: aiormq 7.2 makes a new one for each reader of `closing`.
+    aio-pika's channel would leak 3 KB for each closed channel: a callback, with a task, stays on the connection. It
+    removes that callback from another future, because aiormq 7.2 makes a new future for each reader of `closing`.
     """
     if connection.transport is None:
         raise ChannelInvalidStateError("the connection is closed")
     try:
         return await connection.transport.connection.channel(publisher_confirms=confirms, on_return_raises=confirms)
     except RuntimeError as error:
-        # aiormq raises no other error for a connection that was lost a moment ago.
+        # aiormq raises only this error for a connection that was lost a moment ago.
         raise ChannelInvalidStateError(str(error)) from error
 
 
@@ -65,8 +65,8 @@ async def on_channels(
     do: Callable[[aiormq.abc.AbstractChannel, Item], Awaitable[None]],
     channels: int = CHANNELS,
 ) -> None:
-    """Call `do` for each item, on several channels at the same time. After a failure no further item begins; the first
-    failure is raised once the calls in flight have ended."""
+    """Calls `do` for each item, on several channels at the same time. After a failure it begins no further item, and
+    raises the first failure once the calls in flight have ended."""
     waiting = deque(items)
 
     async def work() -> None:
@@ -86,16 +86,16 @@ async def on_channels(
 
 @dataclass(frozen=True, kw_only=True)
 class Existing:
-    """The answer to a passive declare of an existing object. For a queue: its ready messages, without those delivered
-    and unacknowledged, and its consumers."""
+    """The answer to a passive declare of an existing object. For a queue: how many consumers it has, and how many ready
+    messages, without the delivered and unacknowledged ones."""
 
     messages: int = 0
     consumers: int = 0
 
 
 async def look(connection: AbstractConnection, item: Exchange | Queue) -> Existing | None:
-    """Looks up an object by its name. Changes nothing. None: it does not exist."""
-    # A passive declare of a missing object closes its channel, so each look-up has its own.
+    """Looks up an object by its name. Changes nothing. None: the object does not exist."""
+    # A passive declare of a missing object closes its channel, so each look-up has its own channel.
     async with plain_channel(connection) as channel:
         try:
             return await _look(channel, item)
@@ -112,7 +112,7 @@ async def _look(channel: aiormq.abc.AbstractChannel, item: Exchange | Queue) -> 
 
 
 async def look_at_all(connection: AbstractConnection, items: Iterable[Object]) -> dict[Object, Existing | None]:
-    """Looks up each object as `look` does, several at the same time. Returns them in the given order."""
+    """Looks up each object as `look` does, several at the same time. Returns the answers in the order of `items`."""
     items = tuple(items)
     waiting = deque(items)
     existing: dict[Object, Existing | None] = {}
@@ -132,11 +132,11 @@ async def look_at_all(connection: AbstractConnection, items: Iterable[Object]) -
 
 
 async def with_lanes_found(connection: AbstractConnection, names: Names) -> Names:
-    """Returns the names with all lanes that exist under their prefix: their own lanes, and those left behind by a
-    larger number of lanes.
+    """Returns the names with all lanes that exist under the prefix: the names' own lanes, and lanes that a larger
+    number of lanes has left behind.
 
-    A lane exists if its checkpoint queue does. Lanes are declared and deleted in order, so the search ends at the first
-    missing one.
+    A lane exists if its checkpoint queue exists. Lanes are declared and deleted in order, so the search ends at the
+    first missing lane.
     """
     lanes = names.lanes
     while lanes < MOST_LANES:

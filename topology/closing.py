@@ -1,4 +1,4 @@
-"""Closes channels to the end."""
+"""Closes channels completely, even if the caller is cancelled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _under_way: Final[set[asyncio.Task[None]]] = set()  # asyncio itself keeps no ta
 
 
 async def close_channel(channel: Closable) -> None:
-    """Closes a channel, also if the caller is cancelled or runs out of time meanwhile.
+    """Closes a channel, even if the caller is cancelled or runs out of time before the channel is closed.
 
     aiormq writes a second Channel.Close when the first is cancelled. If RabbitMQ has executed the first one, it closes
     the whole connection (504, expected 'channel.open').

@@ -2,8 +2,8 @@
 
 The broker decides whether a queue's argument or a policy's key wins
 (https://www.rabbitmq.com/docs/parameters#policies). For `message-ttl`, `max-length` and `delivery-limit` the lower
-value wins, for all others the argument. One policy applies to a queue: the matching one with the highest priority. One
-operator policy applies in addition.
+value wins, for all others the argument. One policy applies to a queue: the matching policy with the highest priority.
+One operator policy applies in addition.
 """
 
 import re
@@ -18,8 +18,8 @@ Rows = Iterable[Mapping[str, Any]]
 """One answer of the management API: a list of JSON objects."""
 
 REQUIRED_FLAGS: Final = ("quorum_queue", "stream_queue")
-"""These can be disabled before 3.12. Without `stream_queue`, 3.10 treats at-least-once as at-most-once and only logs
-it."""
+"""Feature flags that can be disabled before RabbitMQ 3.12. Without `stream_queue`, 3.10 dead-letters at most once where
+it should do so at least once, and only logs that."""
 
 _NOT_BESIDE: Final = (
     "Remove the binding. If the queue is a slot of an earlier version, stop its bridges, and move to another prefix "
@@ -27,7 +27,7 @@ _NOT_BESIDE: Final = (
 )
 _REPLACE: Final = "It can't be changed: move to another prefix with `delaybridge topology drain`"
 
-# A slot dead-letters 2,000 to 5,000 messages a second, so these are late by some tenths of a second.
+# A slot dead-letters 2,000 to 5,000 messages a second, so as many expired messages are late by some tenths of a second.
 _MOST_EXPIRED: Final = 1_000
 _DEAD_LETTER_FASTER: Final = (
     "Install deploy/rabbitmq-advanced.config: RabbitMQ's default for dead_letter_worker_consumer_prefetch is 32. If it "
@@ -48,7 +48,7 @@ _BREAKING: Final = frozenset(
 
 _NOT_LOWER: Final = "absent, or at least the queue's own value"
 _CONSUMER_TIMEOUT_MS: Final = 1_800_000
-"""RabbitMQ's default, which the bridge's own consumers never reach while Redis answers."""
+"""RabbitMQ's default consumer timeout, which the bridge's own consumers never reach while Redis answers."""
 # The keys that the topology itself binds to an exchange with an alternate: a digit of a hand, or a direct topic.
 _OWN_KEY: Final = re.compile(r"(\*\.)*\d+\.#|(\*\.){7}[^*#]+")
 
@@ -109,8 +109,8 @@ def expired(plan: Plan, rows: Rows) -> list[Finding]:
 
 
 def bindings(plan: Plan, rows: Rows) -> list[Finding]:
-    """Checks the rows of /api/bindings/VHOST: missing bindings, former ones, and others that copy messages or take them
-    past the bridge."""
+    """Checks the rows of /api/bindings/VHOST. Finds missing bindings, bindings of earlier versions, and foreign ones
+    that copy messages or take them past the bridge."""
     existing = {
         Binding(
             source=row["source"],
@@ -261,7 +261,7 @@ def _harm_to_ready(definition: Mapping[str, Any], arguments: Arguments) -> Itera
 
 
 def _harm_to_ingress(definition: Mapping[str, Any], arguments: Arguments) -> Iterator[_Harm]:
-    """Yields the harm to the ingress. A message that another limit takes out of it still reaches a checkpoint."""
+    """Yields how a policy harms the ingress queue. Messages that another limit takes out still reach a checkpoint."""
     if _lower(definition, "delivery-limit", arguments):
         effect = "makes messages late whose bridges crash"
         yield _Harm("warning", "delivery-limit", effect, _NOT_LOWER)
@@ -270,7 +270,7 @@ def _harm_to_ingress(definition: Mapping[str, Any], arguments: Arguments) -> Ite
 
 
 def _harm_to_terminal(definition: Mapping[str, Any], arguments: Arguments) -> Iterator[_Harm]:
-    """Yields the harm to a queue that does not dead-letter."""
+    """Yields how a policy harms a queue that does not dead-letter."""
     if _lower(definition, "message-ttl", arguments):
         yield _Harm("error", "message-ttl", "drops messages that stay longer", _NOT_LOWER)
     if _lower(definition, "delivery-limit", arguments):

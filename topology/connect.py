@@ -32,7 +32,7 @@ async def connected(url: str, *, timeout_s: float, tls: SSLContext) -> AsyncIter
 
 
 def refusal(error: AMQPError) -> ConnectionFailed:
-    """Returns what the error of the AMQP library means."""
+    """Returns the error of this package for an error of the AMQP library."""
     if isinstance(error, AuthenticationError | ProbableAuthenticationError):
         return LoginRefused(f"the user or the password is wrong: {error}")
     if isinstance(error, InvalidFrameError) and "Connection.OpenOk" in str(error):

@@ -18,22 +18,22 @@ DEATH_HEADERS: Final = frozenset(
         *(f"x-{which}-death-{what}" for which in ("first", "last") for what in ("exchange", "queue", "reason")),
     }
 )
-"""The headers the broker adds to a dead letter."""
+"""The headers that the broker adds to a dead letter."""
 
 BROKER_HEADERS: Final = DEATH_HEADERS | {"x-delivery-count", "x-acquired-count"}
-"""All headers the broker adds: to a dead letter, and to a redelivered message."""
+"""All headers that the broker adds: to a dead letter, and to a redelivered message."""
 
 HOLDING: Final = "x-opt-delivery-time"
-"""An instant in Unix ms until which a quorum queue of RabbitMQ 4.4 holds a message. Dead letters keep it, so each queue
-on the way of a copy could hold it again. (https://github.com/rabbitmq/rabbitmq-server/pull/16583)"""
+"""A header: an instant in Unix ms until which a quorum queue of RabbitMQ 4.4 holds a message. Dead letters keep the
+header, so each queue on a copy's way could hold the copy (https://github.com/rabbitmq/rabbitmq-server/pull/16583)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Death:
     """One entry of `x-death`: how often (`count`) and for which `reason` a message left a queue.
 
-    `exchange` and `routing_keys` are those it was published with. `original_expiration` is the message's own
-    `expiration` in ms, as text, which the broker removed when the message first expired by it.
+    `exchange` and `routing_keys` are those with which the message came to the queue. `original_expiration` is the
+    message's own `expiration` in ms, as text, which the broker removed when the message first expired by it.
     """
 
     queue: str
@@ -67,8 +67,8 @@ def deaths(headers: Mapping[str, Any] | None) -> list[Death]:
 
 
 def latest_death(headers: Mapping[str, Any] | None) -> tuple[str, str] | None:
-    """Returns the queue that the message left last, and the reason: the first of `deaths`, without reading the others.
-    None: it left none."""
+    """Returns the queue that the message left last, and the reason: the first entry of `x-death`. None: the message has
+    left no queue."""
     entries = (headers or {}).get("x-death")
     latest = entries[0] if isinstance(entries, list | tuple) and entries else None
     if not isinstance(latest, Mapping) or "queue" not in latest or "reason" not in latest:
@@ -77,7 +77,7 @@ def latest_death(headers: Mapping[str, Any] | None) -> tuple[str, str] | None:
 
 
 def strip(headers: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns the headers without those of the broker, and without `HOLDING`. A published count would be taken for that
+    """Returns the headers without `BROKER_HEADERS` and `HOLDING`. The broker would take a published count for the count
     of the new copy."""
     return {name: value for name, value in (headers or {}).items() if name not in BROKER_HEADERS and name != HOLDING}
 
@@ -86,7 +86,7 @@ def left_of_key_ms(names: Names, key: str, died: Iterable[Death]) -> int | None:
     """Returns the rest of a wheel key's delay in ms, without the slots from which the message has expired.
 
     The rest is exact at the end of a slot. Inside a slot, that slot counts in full: the rest is never too short, and at
-    most one slot too long. None: not a wheel key.
+    most one slot too long. None: `key` is not a wheel key.
     """
     parsed = parse_key(key)
     if parsed is None:

@@ -23,7 +23,7 @@ _VALUE: Final = re.compile(r"(?:the value )?'(?P<value>.*?)'(?: of type '.*')?")
 
 
 async def apply(connection: AbstractConnection, plan: Plan, *, timeout_s: float = TIMEOUT_S) -> None:
-    """Declare all of the plan, queues that may be missing too, then remove its former bindings.
+    """Declares the whole plan, with the queues that may be missing, then removes the plan's former bindings.
 
     Objects that exist with the same properties stay as they are. A failure leaves in place what was declared before it.
 
@@ -45,7 +45,8 @@ async def apply(connection: AbstractConnection, plan: Plan, *, timeout_s: float 
 
 
 async def remove(connection: AbstractConnection, plan: Plan, *, timeout_s: float = TIMEOUT_S) -> None:
-    """Delete all of the plan from the broker, in the reverse order. Skips what does not exist. Raises as `apply`.
+    """Deletes the whole plan from the broker, in the reverse order. Skips what does not exist. Raises what `apply`
+    raises.
 
     The messages in a deleted queue are lost: `drain` moves them first.
     """

@@ -1,4 +1,4 @@
-"""Exports a plan as a RabbitMQ definitions file, for operators who import the topology and run no command for it."""
+"""Exports a plan as a RabbitMQ definitions file, for operators who import the topology in place of `topology apply`."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from topology.plan import Plan
 
 
 def export(plan: Plan, vhost: str = "/") -> dict[str, Any]:
-    """Returns exchanges, queues and bindings for one virtual host. It must exist before the file is imported.
+    """Returns exchanges, queues and bindings for one virtual host, which must exist before the file is imported.
 
     The format is described at https://www.rabbitmq.com/docs/definitions.
     """

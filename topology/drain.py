@@ -52,20 +52,19 @@ async def drain(
     timeout_s: float | None = None,
     moved: Counter[str] | None = None,
 ) -> Drained:
-    """Move all messages from the old names to the new ones, and delete the objects that only the old names have. With
-    another prefix these are all; with the same prefix, the lanes that the new names lack. The old slots may have the
-    names that earlier versions gave them.
+    """Moves all messages from the old names to the new names, and deletes the objects that only the old names have. If
+    the prefix differs, these are all objects; otherwise they are the lanes that the new names lack. The old slots may
+    have the names that earlier versions gave them.
 
-    A waiting message waits for the rest of its delay. Ready and dead queues stay as they are if their names are the
-    same. If the names differ, the messages of `topics` move to queues that the caller has declared; `topics` must list
-    all topics. Stop the bridges and consumers of the old names first. Bridges and consumers of the new names may run.
-
-    `moved`: counts the messages by their old queue, as they move.
+    A waiting message waits for the rest of its delay. Ready and dead queues stay as they are if old and new names give
+    them the same name. If they differ, the messages of `topics` move to queues that the caller has declared; `topics`
+    must list all topics. Stop the bridges and consumers of the old names first. Bridges and consumers of the new names
+    may run. `moved`: counts the messages by their old queue, as they move; None: a new counter.
 
     Raises:
         TopologyError: an old queue has a consumer, or the broker refuses something.
         TimeoutError: not done within `timeout_s`.
-        ValueError: both names are the same.
+        ValueError: the old and the new names are the same.
         Exception: the errors of aio-pika if the connection is lost.
     """
     if old == new:
@@ -105,8 +104,8 @@ async def drain(
 
 
 def _only_in(old: Plan, new: Plan) -> Plan:
-    """Returns the exchanges and queues that the new plan lacks, and the bindings to remove before the first move. These
-    are bindings that fill a slot, and bindings from an exchange that stays to an object that goes."""
+    """Returns the exchanges and queues that the new plan lacks, and the bindings to remove before the first move: those
+    that fill a slot, and those from an exchange that stays to an object that the drain deletes."""
     staying_exchanges = {exchange.name for exchange in new.exchanges}
     staying_queues = {queue.name for queue in new.every_queue}
     exchanges = tuple(exchange for exchange in old.exchanges if exchange.name not in staying_exchanges)
@@ -121,10 +120,10 @@ def _only_in(old: Plan, new: Plan) -> Plan:
 
 
 async def _unconsumed(connection: AbstractConnection, queues: Sequence[Queue]) -> tuple[Queue, ...]:
-    """Returns the queues that exist.
+    """Returns those of the queues that exist.
 
     Raises:
-        TopologyError: names those that have a consumer.
+        TopologyError: queues have consumers; the text names these queues.
     """
     existing = {queue: state for queue, state in (await look_at_all(connection, queues)).items() if state}
     if consumed := [queue.name for queue, state in existing.items() if state.consumers]:

@@ -21,11 +21,11 @@ class ConnectionFailed(TopologyError):
 
 
 class LoginRefused(ConnectionFailed):
-    """The broker does not know the user, or the password is another."""
+    """The broker does not know the user, or the password is wrong."""
 
 
 class VhostRefused(ConnectionFailed):
-    """The virtual host does not exist, or the user has no rights in it. AMQP does not tell these two apart."""
+    """The virtual host does not exist, or the user has no rights in it. AMQP does not tell these two causes apart."""
 
 
 class ManagementRefused(TopologyError):
@@ -40,7 +40,7 @@ class TopologyConflict(TopologyError):
     """The object `name` exists with other properties than the plan's.
 
     `argument`, `found` and `required` come from the broker's text; each is None if the text lacks it. An operator can
-    take a new prefix, and move the messages of the old one with `delaybridge topology drain`.
+    take a new prefix, and move the messages of the old prefix with `delaybridge topology drain`.
     """
 
     def __init__(self, *, name: str, argument: str | None, found: str | None, required: str | None, text: str) -> None:
@@ -57,7 +57,7 @@ class TopologyConflict(TopologyError):
 
 
 class TopologyBarred(TopologyError):
-    """The queue `name` of an earlier version exists. Beside its wheel, each message would wait twice."""
+    """The queue `name` of an earlier version exists. Beside that version's wheel, each message would wait twice."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,7 +1,7 @@
-"""Names the slots of builds from before the first release, which a drain still moves.
+"""Names the slots of builds from before the first release. A drain still moves the messages in these slots.
 
-Their names did not sort by duration. A wheel of such a build and one of this version would share their exchanges, and
-each message would wait in both. So no wheel is declared beside the slots of such a build.
+The slots' names did not sort by duration. A wheel of such a build and a wheel of this version would share their
+exchanges, and each message would wait in both. So no wheel is declared beside the slots of such a build.
 """
 
 from dataclasses import fields
@@ -22,11 +22,11 @@ _STEPS: Final = {
 
 
 class FormerNames(Names):
-    """The names that earlier builds gave to the same topology: only the slots differ."""
+    """The names that builds from before the first release gave to the topology. Only the slots' names differ."""
 
     @classmethod
     def of(cls, names: Names) -> Self:
-        """Returns the former names of the topology that has these names, in the same lane."""
+        """Returns the former names of the topology that has the names `names` now, in the same lane."""
         return cls(**{field.name: getattr(names, field.name) for field in fields(Names)})
 
     def slot(self, hand: str, value: int) -> str:

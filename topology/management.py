@@ -24,8 +24,8 @@ class Management:
         """Returns the decoded answer to `/api/<path>`.
 
         Raises:
-            httpx2.HTTPStatusError: it refused the question.
-            httpx2.HTTPError: it did not answer.
+            httpx2.HTTPStatusError: the API refused the question.
+            httpx2.HTTPError: the API did not answer.
         """
         response = await self._client.get(self._base.join(f"/api/{path}"))
         response.raise_for_status()
@@ -35,8 +35,8 @@ class Management:
         """Changes something at `/api/<path>`.
 
         Raises:
-            ManagementRefused: it refused the change.
-            httpx2.HTTPError: it did not answer.
+            ManagementRefused: the API refused the change.
+            httpx2.HTTPError: the API did not answer.
         """
         response = await self._client.request(method, self._base.join(f"/api/{path}"), json=content)
         if response.is_error:
@@ -52,7 +52,7 @@ def _reason(response: httpx2.Response) -> str:
 
 @asynccontextmanager
 async def management(url: str, tls: SSLContext | None) -> AsyncIterator[Management]:
-    """Yields the API at the URL, which has user and password."""
+    """Yields the management API at the URL, which holds user and password. `tls`: None: the system's authorities."""
     given = httpx2.URL(url)
     # Errors show the URL, so it must not hold the password.
     base, login = given.copy_with(userinfo=b""), (given.username, given.password)
@@ -61,5 +61,5 @@ async def management(url: str, tls: SSLContext | None) -> AsyncIterator[Manageme
 
 
 def quoted(vhost: str) -> str:
-    """The name of a virtual host as a part of a path."""
+    """Returns the name of a virtual host, percent-encoded as a part of a path."""
     return "".join(c if c.isalnum() and c.isascii() else "".join(f"%{b:02X}" for b in c.encode()) for c in vhost)

@@ -24,12 +24,12 @@ from topology.wheel import Slot
 CONFIRM_TIMEOUT_S: Final = 30.0
 
 SILENCE_S: Final = 60.0
-"""While a marker is in flight, deliveries keep coming. After this long without one, a queue is stuck or the connection
-is lost."""
+"""While a marker is in flight, deliveries keep coming. After so many seconds without a delivery, a queue is stuck or
+the connection is lost."""
 
 MARKER: Final = "x-drain-marker"
 
-# A producer's CC and BCC would route another copy at once.
+# The headers CC and BCC of a producer would route another copy at once.
 _ROUTING_HEADERS: Final = frozenset({"CC", "BCC"})
 
 
@@ -73,7 +73,7 @@ class Mover:
             await self._taking.basic_cancel(self._consumers.pop(queue))
 
     async def empty(self, queues: Sequence[Queue]) -> None:
-        """Consume these queues until they are empty. Meanwhile move the deliveries of every queue that is consumed."""
+        """Consumes these queues until they are empty. Moves the deliveries of all queues that the mover consumes."""
         while queues:
             await self.take_from(queues)
             queue_by_marker = {await self._mark(queue): queue.name for queue in queues}
@@ -87,14 +87,14 @@ class Mover:
             queues = tuple(queue for queue, existing in counted.items() if existing and existing.messages)
 
     async def _settle(self, batch: Sequence[Taken], queue_by_marker: dict[str, str]) -> None:
-        """Move and acknowledge a batch, and remove the markers in it from `queue_by_marker`."""
+        """Moves and acknowledges a batch, and removes the batch's markers from `queue_by_marker`."""
         await self._move([taken for taken in batch if MARKER not in _headers(taken[1])])
         for _, message in batch:
             await self._taking.basic_ack(message.delivery_tag or 0, wait=False)
             queue_by_marker.pop(str(_headers(message).get(MARKER)), None)
 
     async def _mark(self, queue: Queue) -> str:
-        """Publish a marker to the queue and return its id."""
+        """Publishes a marker to the queue and returns the marker's id."""
         marker = uuid4().hex
         properties = Basic.Properties(
             headers={MARKER: marker},
@@ -137,7 +137,13 @@ class Mover:
 
 
 async def _burst(arrived: asyncio.Queue[Taken], awaited: Iterable[str]) -> list[Taken]:
-    """Returns all messages that have arrived, in the order of delivery. Waits for the first one."""
+    """Returns all messages that have arrived, in the order of delivery. Waits for the first message.
+
+    `awaited`: the queues that are not empty yet, which the error names.
+
+    Raises:
+        TopologyError: no message came for `SILENCE_S`.
+    """
     try:
         async with asyncio.timeout(SILENCE_S):
             batch = [await arrived.get()]

@@ -10,13 +10,14 @@ from topology.names import Names
 from topology.wheel import MAX_DELAY_MS, Slot, ceil_to_tenth, parse_key, route
 
 DUE_HEADER: Final = "x-delay-due"
-"""When the message is due, in Unix ms. For a copy that was published again, it is newer than the routing key."""
+"""A header: when the message is due, in Unix ms. If a copy was published again, the header is newer than the routing
+key."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
-    """The message to publish in place of the old copy. `slots` of the new `lane` must be declared first.
-    `keeps_expiration`: the copy keeps its own TTL, which starts again; a copy in the wheel has none."""
+    """The message to publish in place of the old copy. The caller must first declare `slots` of the new `lane`.
+    `keeps_expiration`: the copy keeps its own TTL, which starts again; a copy in the wheel has no TTL."""
 
     exchange: str
     routing_key: str
@@ -38,11 +39,10 @@ def move(
     exchange: str = "",
 ) -> Move:
     """Returns the move for a message that was taken from an old queue with this routing key and these headers.
-    `exchange`: the one it came to the queue from.
-
+    `exchange`: the exchange from which the message came to the queue.
     A waiting or due message goes into the new wheel, in the lane of its id, for the rest of its delay, rounded up. Two
-    kinds of messages go to the new checkpoint with all their headers: those that a ready queue returned, because the
-    headers say why; and those without a wheel key.
+    kinds of messages go to the new checkpoint with all their headers: messages that a ready queue returned, because the
+    headers say why; and messages without a wheel key.
     """
     plain = strip(headers)
     if queue == old.acks:
@@ -78,8 +78,8 @@ def move(
 
 
 def _into_ingress(old: Names, new: Names, exchange: str, key: str, headers: dict[str, Any]) -> Move:
-    """A message whose delay is in a header. The new names have no exchange for the publishers of another one before
-    somebody declares it, so the message names its target itself."""
+    """Returns the move for a message whose delay is in a header. Under the new names, the ingress exchange of its
+    target may not be declared yet. So the message goes to the common ingress, and names its target in headers."""
     target = old.delayed_exchange(exchange)
     if target is None:
         return Move(exchange=new.ingress, routing_key=key, headers=headers, keeps_expiration=True)

@@ -13,18 +13,18 @@ TOPIC: Final = re.compile(rf"{_PART}(?:/{_PART})?")
 """A topic: `orders` or `namespace/orders`. It may contain dots, but no `*`, `#` or `!`."""
 
 KIND: Final = re.compile(r"[a-z]{1,20}(?:-(?:bundle|parcel))?")
-"""The kind of a copy, the word after `!` in a routing key, such as `lease` or `retry`; with the suffix, a bundle of
-such copies. A bundle was called a parcel before, and some parcels may wait for months."""
+"""The kind of a copy: the word after `!` in a routing key, such as `lease` or `retry`. With the suffix, it is a bundle
+of such copies. Earlier versions called a bundle a parcel, and some parcels may wait for months."""
 
 _EXCHANGES: Final = "exchanges"
 
 LONGEST_NAME: Final = 255
-"""Bytes of the longest name of an exchange and of the longest routing key, in AMQP 0.9.1."""
+"""The most bytes of an exchange's name and of a routing key, in AMQP 0.9.1."""
 
 MOST_LANES: Final = 64
-"""The most lanes. A lane has 178 queues, and more of them would keep a cluster busy."""
+"""The most lanes. A lane has 178 queues, and more lanes would keep a cluster busy."""
 
-# By hand: the size of one step, and the wait of a slot as text. A place before the slot's own is 0 and written out, so
+# By hand: the size of one step, and the wait of a slot as text. Each place before the slot's own is written as 0, so
 # these texts sort by duration.
 _WAITS: Final = {
     "hundreds-of-days": (100, "{:03}d"),
@@ -41,8 +41,8 @@ _LANE: Final = re.compile(r"lane([1-9][0-9]?)\.")
 
 
 def lane_of(message_id: str, lanes: int) -> int:
-    """Returns the lane of a message, counted from 0: the CRC-32 of its id modulo the number of lanes. It is zlib's
-    CRC-32, so clients in every language can compute it."""
+    """Returns the lane of a message, counted from 0: the CRC-32 of its id modulo the number of lanes. The CRC-32 is
+    zlib's, so clients in every language can compute it."""
     return crc32(message_id.encode()) % lanes
 
 
@@ -85,15 +85,15 @@ class Names:
         return tuple(replace(self, lane=lane) for lane in range(self.lanes))
 
     def in_lane(self, lane: int) -> "Names":
-        """The names of a lane, also of one beyond `lanes`."""
+        """Returns the names of a lane, which may be beyond `lanes`."""
         return replace(self, lanes=max(self.lanes, lane + 1), lane=lane)
 
     def lane_for(self, message_id: str) -> "Names":
-        """The names of the lane that all copies of a message take."""
+        """Returns the names of the lane that all copies of a message take."""
         return self if self.lanes == 1 else self.each_lane[lane_of(message_id, self.lanes)]
 
     def lane_with(self, queue: str) -> "Names":
-        """The names of the lane that the queue belongs to; the names of lane 0 if all lanes share the queue."""
+        """Returns the names of the lane that the queue belongs to. If all lanes share the queue: those of lane 0."""
         start = f"{self.prefix}."
         of_lane = _LANE.match(queue, len(start)) if queue.startswith(start) else None
         lane = int(of_lane[1]) if of_lane else 0
@@ -101,7 +101,8 @@ class Names:
 
     @property
     def entry(self) -> str:
-        """Topic exchange that AMQP clients publish to with a wheel key. The names of its lane's wheel begin with it."""
+        """Topic exchange that AMQP clients publish to with a wheel key. All names of the lane's wheel begin with its
+        name."""
         return f"{self.prefix}.lane{self.lane}" if self.lane else self.prefix
 
     @property
@@ -111,7 +112,8 @@ class Names:
 
     @property
     def checkpoint(self) -> str:
-        """Fanout exchange and the queue that it feeds: due messages, and messages whose key no binding matches."""
+        """Fanout exchange and the queue that it feeds. They get due messages, and messages whose key no binding
+        matches."""
         return f"{self.entry}.checkpoint"
 
     @property
@@ -130,32 +132,32 @@ class Names:
 
     @property
     def acks(self) -> str:
-        """Fanout exchange and the queue that it feeds: acks that AMQP consumers publish for the record."""
+        """Fanout exchange and the queue that it feeds. They get acks, which AMQP consumers publish for the record."""
         return f"{self.prefix}.acks"
 
     @property
     def done(self) -> str:
-        """Topic exchange that leads to `acks`, routing key = topic. RabbitMQ limits a user to keys of a topic exchange
-        only."""
+        """Topic exchange that leads to `acks`, routing key = topic. RabbitMQ can limit a user to routing keys only for
+        a topic exchange."""
         return f"{self.prefix}.done"
 
     @property
     def refused(self) -> str:
-        """Queue for messages that the checkpoint can't read. It is published to through the default exchange."""
+        """Queue for messages that the checkpoint can't read. Bridges publish to it through the default exchange."""
         return f"{self.prefix}.refused"
 
     @property
     def ingress(self) -> str:
-        """Topic exchange that AMQP clients publish to with a topic as key, and the queue that it feeds: messages
-        whose delay is in a header."""
+        """Topic exchange that AMQP clients publish to with a topic as key, and the queue that it feeds. They get
+        messages whose delay is in a header."""
         return f"{self.prefix}.in"
 
     def ingress_of(self, exchange: str) -> str:
-        """Topic exchange for the publishers of another exchange. It feeds the queue `ingress` too, and a bridge
+        """Topic exchange for delayed messages of another exchange. It also feeds the queue `ingress`. A bridge
         publishes each message to the other exchange when its delay has passed.
 
         Raises:
-            ValueError: it has no name, or one that is too long.
+            ValueError: `exchange` is empty or too long.
         """
         name = f"{self.ingress}.{exchange}"
         if not exchange or len(name.encode()) > LONGEST_NAME:
@@ -163,30 +165,30 @@ class Names:
         return name
 
     def topic_of_exchange(self, exchange: str) -> str:
-        """The topic of the messages for an exchange: `exchanges/` and its name, or a digest of the name if no topic can
-        have it."""
+        """Returns the topic of the messages for an exchange: `exchanges/` and the exchange's name. A digest replaces a
+        name that no topic can have."""
         if re.fullmatch(_PART, exchange):
             return f"{_EXCHANGES}/{exchange}"
         return f"{_EXCHANGES}/x-{sha256(exchange.encode()).hexdigest()[:32]}"
 
     def delayed_exchange(self, ingress: str) -> str | None:
-        """The exchange whose `ingress_of` has this name. None: it is another name."""
+        """Returns the exchange whose ingress has this name. None: it is no name that `ingress_of` returns."""
         start = f"{self.ingress}."
         return ingress.removeprefix(start) if ingress.startswith(start) and ingress != start else None
 
     @property
     def unroutable(self) -> str:
-        """Queue for dead letters whose target took them not. It is published to through the default exchange."""
+        """Queue for dead letters that their target did not take. Bridges publish to it through the default exchange."""
         return f"{self.prefix}.unroutable"
 
     @property
     def probes(self) -> tuple[str, str]:
-        """Queues that bridges publish to, to see whether RabbitMQ confirms: two, as one may have lost its leader. Each
-        keeps its latest message only, which is empty, and nobody consumes them."""
+        """Queues that bridges publish to, to see whether RabbitMQ confirms. There are two, as one may have lost its
+        leader. Each keeps only its latest message, which is empty. Nobody consumes them."""
         return f"{self.prefix}.probe.0", f"{self.prefix}.probe.1"
 
     def owns_exchange(self, exchange: str) -> bool:
-        """Whether messages to this exchange come to a bridge, as all do to the exchanges of these names."""
+        """Whether the exchange is the bridge's own, so that messages to it come to a bridge."""
         return exchange in (self.prefix, self.returned) or exchange.startswith(f"{self.prefix}.")
 
     def hand(self, hand: str) -> str:
@@ -206,15 +208,15 @@ class Names:
         return f"{self.ready}{topic}"
 
     def dead_queue(self, topic: str) -> str:
-        """Queue for messages without retries left. It is published to through the default exchange."""
+        """Queue for the topic's messages without retries left. Bridges publish to it through the default exchange."""
         return f"{self.dead}{topic}"
 
     def topic_of_ready_queue(self, name: str) -> str | None:
-        """The topic whose ready queue has this name. None: it is another queue."""
+        """Returns the topic whose ready queue has this name. None: the name is no ready queue's."""
         return self._topic_after(self.ready, name)
 
     def topic_of_dead_queue(self, name: str) -> str | None:
-        """The topic whose dead queue has this name. None: it is another queue."""
+        """Returns the topic whose dead queue has this name. None: the name is no dead queue's."""
         return self._topic_after(self.dead, name)
 
     @staticmethod

@@ -11,7 +11,7 @@ With several lanes there is one such wheel for each, under `delay.lane1`, `delay
 
 All queues are quorum queues that dead-letter at least once: the broker keeps a message in its old queue until the new
 queue has confirmed it. That needs a quorum queue, `x-dead-letter-strategy: at-least-once`, `x-overflow: reject-publish`
-and a dead-letter exchange. If one of these is missing, the broker silently dead-letters at most once
+and a dead-letter exchange. If one of these four is missing, the broker silently dead-letters at most once
 (https://www.rabbitmq.com/docs/quorum-queues#dead-lettering).
 """
 
@@ -26,23 +26,24 @@ from topology.wheel import HANDS
 Arguments = Mapping[str, str | int]
 
 DELIVERY_LIMIT: Final = 20
-"""Deliveries of a ready message before it goes back to the checkpoint. It is RabbitMQ 4.0's default."""
+"""Deliveries of a ready message before it goes back to the checkpoint. RabbitMQ 4.0 has the same default."""
 
 UNLIMITED_DELIVERIES: Final = 1_000_000_000
-"""A limit that no message reaches. From 4.0 on `-1` means no limit, but 3.10 takes it for a limit and drops a message
-at its first requeue."""
+"""A delivery limit that no message reaches. From RabbitMQ 4.0 on `-1` means no limit, but 3.10 takes `-1` for a limit,
+and drops a message at its first requeue."""
 
 KEEPS_LATEST: Final = "x-max-length"
-"""The argument of the probes alone. Nothing is lost with its messages."""
+"""An argument that only the probe queues have. Their messages are empty, so nothing is lost with them."""
 
 _ENTRY_PATTERN: Final = "*." * (len(HANDS) + 1) + "#"
-"""Seven digits, and at least one word of a topic. Without it a key such as `5.orders` would wait in `delay.500d` before
-the checkpoint sees it."""
+"""The pattern of a wheel key: seven digits, and at least one word of a topic. Without this pattern a message with a key
+such as `5.orders` would wait in `delay.500d` before the checkpoint sees it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """A durable exchange. `alternate` receives messages whose key no binding matches. None: these are unroutable."""
+    """A durable exchange. `alternate`: the exchange that receives messages whose key no binding matches; None: such
+    messages are unroutable."""
 
     name: str
     type: Literal["topic", "fanout"]
@@ -76,8 +77,8 @@ class Plan:
     """Objects of the topology, in the order in which they are declared: exchanges, queues, bindings.
 
     `later`: queues that may be missing. A bridge declares each when the first message for it comes.
-    `former`: bindings of earlier versions, which are removed once the others exist.
-    `barring`: queues of earlier versions. While one exists, nothing is declared.
+    `former`: bindings of earlier versions, which are removed once all other objects exist.
+    `barring`: queues of earlier versions. While one of them exists, nothing is declared.
     """
 
     exchanges: tuple[Exchange, ...] = ()
@@ -89,7 +90,7 @@ class Plan:
 
     @property
     def every_queue(self) -> tuple[Queue, ...]:
-        """All queues, with those that may be missing."""
+        """All queues of the plan, with the queues that may be missing."""
         return self.queues + self.later
 
     def __add__(self, other: "Plan") -> "Plan":
@@ -97,7 +98,7 @@ class Plan:
 
 
 def merged(plans: Iterable[Plan]) -> Plan:
-    """Returns one plan with every object of the given plans once."""
+    """Returns one plan that has every object of the given plans once."""
     plans = tuple(plans)
     return Plan(
         exchanges=tuple(dict.fromkeys(item for plan in plans for item in plan.exchanges)),
@@ -111,7 +112,7 @@ def merged(plans: Iterable[Plan]) -> Plan:
 
 def core(names: Names) -> Plan:
     """Returns the objects that a bridge declares at its start: each lane's exchanges and checkpoint, acks, refused,
-    unroutable, the ingress and the probes. It has no slots and no topics."""
+    unroutable, the ingress and the probes. This plan has no slots and no topics."""
     shared = Plan(
         exchanges=(
             Exchange(name=names.ready_exchange, type="topic"),
@@ -131,7 +132,7 @@ def core(names: Names) -> Plan:
             _to_queue(names.ingress, names.ingress, "#"),
             _to_exchange(names.returned, names.each_lane[0].checkpoint, ""),
         ),
-        # An earlier build declared all its slots in their order. So the last one in lane 0 speaks for all.
+        # An earlier build declared all its slots in their order. So the last slot in lane 0 exists if any slot does.
         barring=slot(FormerNames.of(names.in_lane(0)), HANDS[-1].name, HANDS[-1].values[-1]).queues,
     )
     return merged((*(_hands(lane) for lane in names.each_lane), shared))
@@ -180,14 +181,14 @@ def slots(names: Names) -> Plan:
 
 
 def topic(names: Names, topic: str, *, direct: bool = False, delivery_limit: int = DELIVERY_LIMIT) -> Plan:
-    """Returns the ready queue of a topic, and the dead queue, which may be missing until a letter dies.
+    """Returns the ready queue of a topic, and its dead queue, which may be missing until the topic has a dead letter.
 
     `direct` adds the bindings that lead plain due messages of the topic past each lane's checkpoint. A copy with a kind
     (`!lease.`) has one word more in its key, so it still goes to the checkpoint. A message that leaves the ready queue
     by reject, expiry or `delivery_limit` comes to the checkpoint with the topic as its routing key.
 
     Raises:
-        ValueError: not a topic.
+        ValueError: `topic` is not a topic's name.
     """
     if not TOPIC.fullmatch(topic):
         raise ValueError(
@@ -204,10 +205,10 @@ def topic(names: Names, topic: str, *, direct: bool = False, delivery_limit: int
 
 
 def ingress_of(names: Names, exchange: str) -> Plan:
-    """Returns the exchange for the publishers of another exchange, and the binding that leads to the ingress.
+    """Returns the ingress exchange of the exchange `exchange`, and its binding to the ingress queue.
 
     Raises:
-        ValueError: the other exchange's name is too long.
+        ValueError: the name `exchange` is empty or too long.
     """
     own = names.ingress_of(exchange)
     return Plan(exchanges=(_ingress_exchange(names, own),), bindings=(_to_queue(own, names.ingress, "#"),))
@@ -246,7 +247,7 @@ def _terminal(name: str) -> Queue:
 
 
 def _ingress_exchange(names: Names, name: str) -> Exchange:
-    # A checkpoint accepts the message too. So a lost binding loses none.
+    # The checkpoint accepts such messages too. So a lost binding loses none.
     return Exchange(name=name, type="topic", alternate=names.each_lane[0].checkpoint)
 
 
@@ -257,7 +258,8 @@ def _ingress_queue(names: Names) -> Queue:
 
 
 def _probe(name: str) -> Queue:
-    # A quorum queue, as only that needs the majority which all others need. A new message removes the one before.
+    # A quorum queue, as only such a queue needs the majority that all other queues need. A new message removes the one
+    # before.
     return Queue(name=name, arguments={"x-queue-type": "quorum", KEEPS_LATEST: 1, "x-overflow": "drop-head"})
 
 

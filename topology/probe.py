@@ -24,7 +24,7 @@ _CLOSED_WITHIN_S: Final = 0.2
 
 
 async def barred_names(connection: AbstractConnection, starts: Iterable[str]) -> tuple[str, ...]:
-    """Returns those starts of names of which the user may not configure queues.
+    """Returns those of the name beginnings `starts` under which the user may not configure queues.
 
     The broker checks the right first. Then it refuses the queue in any case, as no quorum queue can be exclusive.
     """
@@ -45,12 +45,13 @@ async def barred_names(connection: AbstractConnection, starts: Iterable[str]) ->
 
 
 async def publishing(url: str, *, timeout_s: float, tls: SSLContext) -> Taken:
-    """Publishes two messages that RabbitMQ confirms and drops, as no queue has their key.
+    """Publishes two messages that RabbitMQ confirms and drops, as no queue has their key. Returns what RabbitMQ did.
 
     While it has an alarm, RabbitMQ takes the first message of a connection, and reads no further.
 
     Raises:
-        ConnectionFailed, OSError, TimeoutError
+        ConnectionFailed: RabbitMQ refused the connection, or a call over it.
+        OSError, TimeoutError: the server can't be reached.
     """
     try:
         connection = await aio_pika.connect(url, timeout=timeout_s, ssl_context=tls)

@@ -6,12 +6,12 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One difference between the broker and the plan. An `error` breaks a promise. A `warning` may break one, or could
-    not be checked.
+    """One difference between the broker and the plan. An `error` breaks a promise. A `warning` may break a promise, or
+    says that something could not be checked.
 
-    `unread`: the broker did not show the thing, so it was not compared. `name` says what differs. For a policy, `on` is
-    the exchange or queue that it applies to, with which `name` begins. `effect` says what the difference does, `remedy`
-    what an operator can do about it.
+    `name`: what differs. `on`: for a policy, the exchange or queue that it applies to, with which `name` begins.
+    `effect`: what the difference does. `remedy`: what an operator can do about it. `unread`: the broker did not show
+    the thing, so it was not compared.
     """
 
     severity: Literal["error", "warning"]
@@ -31,8 +31,8 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """All findings, errors first. `checked` lists what was compared, so that an empty report says something. `skipped`
-    lists what was not compared, each with the reason."""
+    """All findings, errors first. `checked`: what was compared, so that a report without findings says something.
+    `skipped`: what was not compared, each with the reason."""
 
     findings: tuple[Finding, ...]
     checked: tuple[str, ...]
@@ -61,5 +61,5 @@ def warning(name: str, *, found: object, required: object, effect: str = "", rem
 
 
 def unread(name: str, *, found: object, remedy: str) -> Finding:
-    """The finding that the broker did not show something."""
+    """Returns the finding that the broker did not show the thing `name`, so it was not compared."""
     return Finding(severity="warning", name=name, found=str(found), required="readable", remedy=remedy, unread=True)

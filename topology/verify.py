@@ -1,4 +1,4 @@
-"""Checks whether a broker can keep the promises, and whether the plan is on it."""
+"""Checks whether a broker can keep the promises, and whether it has the objects of the plan."""
 
 import asyncio
 import re
@@ -24,10 +24,10 @@ from topology.report import Finding, Report, error, unread
 TIMEOUT_S: Final = 60.0
 
 OLDEST: Final = (3, 10, 0)
-"""The first version with message TTL and at-least-once dead-lettering for quorum queues."""
+"""The first version of RabbitMQ with message TTL and at-least-once dead-lettering for quorum queues."""
 
 BROKEN: Final = ((3, 13, 0), (3, 13, 2))
-"""The first and the last version that writes `x-death` in a wrong order:
+"""The first and the last version of RabbitMQ that writes `x-death` in a wrong order:
 https://github.com/rabbitmq/rabbitmq-server/pull/11174."""
 
 FLAGS_ALWAYS_ON: Final = (3, 12, 0)
@@ -44,7 +44,7 @@ _MOVE: Final = "Stop the bridges of that version, and move its messages with `de
 
 
 def check_server(properties: Mapping[str, Any]) -> None:
-    """Check a broker by the server properties of an AMQP connection.
+    """Checks a broker by the server properties of an AMQP connection.
 
     Raises:
         BrokerUnsuitable: the broker can't keep the promises.
@@ -67,7 +67,7 @@ def check_server(properties: Mapping[str, Any]) -> None:
 async def verify(
     connection: AbstractConnection, plan: Plan, *, management_url: str | None = None, timeout_s: float = TIMEOUT_S
 ) -> Report:
-    """Compare the broker with the plan without changing anything.
+    """Compares the broker with the plan. Changes nothing.
 
     AMQP shows the version, the capabilities, the feature flags, and which exchanges and queues exist. With
     `management_url` (user and password in it) it also checks properties, arguments, bindings, and policies that would
@@ -97,7 +97,7 @@ async def verify(
 
 
 async def unsuitable(connection: AbstractConnection) -> list[Finding]:
-    """Returns why the broker can't keep the promises: its version, a capability, or a feature flag."""
+    """Returns why the broker can't keep the promises: its version, a capability, or a feature flag. Empty: it can."""
     async with plain_channel(connection) as channel:
         properties, url = channel.connection.server_properties or {}, channel.connection.url
     try:
@@ -147,8 +147,8 @@ async def managed(
 ) -> dict[str, list[Finding]]:
     """Compares the plan with the answers of the management API. Returns the findings by the path of each question.
 
-    `often`: asks only for bindings, policies and the slots with the most expired messages, whose answers are small.
-    Nothing else changes on existing objects.
+    `often`: asks only for bindings, policies and the slots with the most expired messages, whose answers are small. On
+    existing objects, nothing else can change.
     """
     questions: dict[str, Callable[[Any], list[Finding]]] = {
         "bindings/VHOST": lambda rows: compare.bindings(plan, rows),
@@ -183,7 +183,7 @@ async def managed(
 
 
 def _compared(question: str, plan: Plan) -> str:
-    """Names what the answer to the question shows."""
+    """Returns in words what the answer to the question lets `verify` compare."""
     return {
         "bindings/VHOST": f"{len(plan.bindings)} bindings",
         f"queues/VHOST?{MOST_EXPIRED}": "expired messages of slots",

@@ -1,7 +1,7 @@
 """Turns a delay into slots of the timing wheel and a routing key that leads through them.
 
     0.0.0.0.30.5.2.orders           30 minutes, 5 seconds and 200 ms for the topic `orders`
-    0.0.0.0.30.5.2.!lease.orders    the same for a copy of the kind `lease`
+    0.0.0.0.30.5.2.!lease.orders    this delay for a copy of the kind `lease`
 
 A key has seven digits, from slow to fast: 100 days, 10 days, 1 day, hours, minutes, seconds, tenths of a second. The
 rest of the key is the topic, which may contain dots.
@@ -35,8 +35,8 @@ class DelayOutOfRange(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Hand:
-    """One hand of the wheel: a unit of time, and the values that have a slot. The value 0 has none: a message skips
-    that hand."""
+    """One hand of the wheel: a unit of time, and the values that have a slot. The value 0 has no slot: a message with
+    it skips the hand."""
 
     name: str
     unit_ms: int
@@ -63,7 +63,8 @@ _WORDS: Final = tuple({str(value): value for value in (0, *hand.values)} for han
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """The place at which a message enters the wheel to wait for its delay. `slots` must be declared first."""
+    """The place at which a message enters the wheel to wait for its delay. `slots`: the slots that it passes, which
+    must be declared first."""
 
     exchange: str
     routing_key: str
@@ -88,12 +89,12 @@ class _Dial:
 
 
 def floor_to_tenth(delay_ms: float) -> int:
-    """Rounds a delay down to whole tenths of a second, and a negative one to 0."""
+    """Rounds a delay in ms down to whole tenths of a second, and a negative delay to 0."""
     return max(0, int(delay_ms // TENTH_MS) * TENTH_MS)
 
 
 def ceil_to_tenth(delay_ms: float) -> int:
-    """Rounds a delay up to whole tenths of a second, and a negative one to 0."""
+    """Rounds a delay in ms up to whole tenths of a second, and a negative delay to 0."""
     return max(0, int(-(-delay_ms // TENTH_MS)) * TENTH_MS)
 
 
@@ -121,9 +122,8 @@ def slots(delay_ms: int) -> tuple[Slot, ...]:
 
 
 def route(names: Names, delay_ms: int, topic: str, kind: str | None = None) -> Entry:
-    """Returns the way into the wheel for a delay. It does not check the topic and the kind: callers do, at the edge.
-
-    Raises as `digits` does.
+    """Returns the place at which a message enters the wheel for a delay. Callers must check the topic and the kind.
+    Raises what `digits` raises.
     """
     dial = _dial(delay_ms)
     return Entry(

@@ -39,7 +39,7 @@ def asks_for_tokens(settings: Settings) -> bool:
 
 
 class Access:
-    """Checks tokens and counts their requests."""
+    """Checks the tokens of requests, and limits the requests a second of each token."""
 
     def __init__(self, tokens: Tokens, rates: Rates, sessions: Sessions) -> None:
         self._tokens = tokens
@@ -48,7 +48,7 @@ class Access:
 
     @classmethod
     def of(cls, pools: Pools) -> Access | None:
-        """The access that the settings define; None if no token is required. Adds the loop that reads tokens.
+        """Returns the check that the settings require; None if requests need no token. Adds the loop that reads tokens.
 
         Raises:
             Undecided: see `asks_for_tokens`.
@@ -70,11 +70,13 @@ class Access:
         *,
         session: str | None = None,
     ) -> Caller:
-        """The caller of a request that its token allows.
+        """Checks that a request's token allows the request, and returns the caller.
 
         Args:
-            topic: reads the request's topic. None if only the body names it: the handler then checks it.
-            session: the cookie of a browser's session, which counts in place of `authorizations`.
+            authorizations: the values of the request's Authorization headers.
+            need: what the operation requires.
+            topic: reads the request's topic. None if only the body names the topic: the handler then checks it.
+            session: the cookie of a browser's session, which replaces `authorizations`. None: no session.
 
         Raises:
             Refused: the token does not allow the request.

@@ -1,4 +1,4 @@
-"""Describes who makes a request, and checks topics that only its body names."""
+"""Describes who makes a request, and checks topics that only the request's body names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOOK: Final = Need(scope=Scope.LOOK)
 
 @dataclass(frozen=True, slots=True)
 class TopicMaker:
-    """A token with a limit of topics: a `bridge.service.topics.maker.Maker`."""
+    """A token that may make a limited number of topics. Implements `bridge.service.topics.maker.Maker`."""
 
     token_id: str
     max_topics: int
@@ -31,18 +31,19 @@ class TopicMaker:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The client that makes a request. `token`: None if no token is required; then everything is allowed. `need`: of
-    the operation. `session`: the cookie of a browser's session, if one was sent in place of the token."""
+    """The client that makes a request. `token`: None if no token is required; then everything is allowed. `need`: what
+    the operation requires. `session`: the cookie of a browser's session, sent in place of the token; None: no session.
+    """
 
     token: Token | None = None
     need: Need = _LOOK
     session: str | None = None
 
     def check(self, *topics: str, need: Need | None = None) -> None:
-        """Checks that the token may use these topics. `need`: what for; None: for the operation.
+        """Checks that the token may use these topics. `need`: for what purpose; None: for the request's operation.
 
         Raises:
-            NotAllowed: it may not use one of them.
+            NotAllowed: the token may not use one of the topics.
         """
         if self.token is None:
             return
@@ -52,10 +53,10 @@ class Caller:
                 raise refusal
 
     def check_target(self, target: Target | None) -> None:
-        """Checks that the token may send to this target. None: to the topic's ready queue.
+        """Checks that the token may send to this target. None, the topic's ready queue, is always allowed.
 
         Raises:
-            NotAllowed
+            NotAllowed: the token may not send to the target's exchange.
         """
         if self.token is None or target is None:
             return
@@ -64,7 +65,7 @@ class Caller:
             raise refusal
 
     def sees(self, topic: str | None) -> bool:
-        """Whether lists show the topic to this caller. None: what concerns no single topic."""
+        """Whether lists show entries of the topic to this caller. None: an entry that concerns no single topic."""
         if self.token is None or self.token.every_topic:
             return True
         return topic is not None and self.token.reaches(topic)
@@ -76,23 +77,23 @@ class Caller:
 
     @property
     def who(self) -> str:
-        """The id of the token, or the word for a caller without one."""
+        """The id of the token; `NO_TOKEN` for a caller without a token."""
         return NO_TOKEN if self.token is None else self.token.id
 
     @property
     def name(self) -> str | None:
-        """The name of the token."""
+        """The name of the token; None for a caller without a token."""
         return None if self.token is None else self.token.name
 
     @property
     def maker(self) -> TopicMaker | None:
-        """The maker of the topics that this request makes. None: they are not counted."""
+        """The maker for which the topics that this request makes are counted. None: no limit, so no count."""
         if self.token is None or self.token.max_topics is None:
             return None
         return TopicMaker(self.token.id, self.token.max_topics)
 
     def max_body(self, limit_bytes: int) -> int:
-        """The largest message body that the caller may send. `limit_bytes`: the limit for all callers."""
+        """The largest message body that the caller may send, in bytes. `limit_bytes`: the limit for all callers."""
         own = None if self.token is None else self.token.max_body
         return limit_bytes if own is None else min(own, limit_bytes)
 

@@ -10,8 +10,8 @@ from bridge.access.token import Scope, Token
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Need:
-    """What an operation requires of a token: a scope, for its topic or for every topic. `rated`: the request counts
-    against the token's limit of requests a second."""
+    """What an operation requires of a token. `every_topic`: the token must reach all topics. `rated`: the request
+    counts against the token's limit of requests a second."""
 
     scope: Scope
     every_topic: bool = False
@@ -19,9 +19,9 @@ class Need:
 
 
 def may(token: Token, need: Need, topic: str | None = None) -> NotAllowed | None:
-    """The refusal; None if the token allows the request. Without a topic, it decides all but the topic.
+    """Returns the refusal of a request; None if the token allows the request. `topic` None: no topic is checked.
 
-    The refusal does not depend on whether the topic exists, so it gives nothing away.
+    The refusal does not depend on whether the topic exists, so it reveals no topic.
     """
     if need.scope is not Scope.LOOK and need.scope not in token.scopes:
         has = ", ".join(token.scopes)
@@ -36,7 +36,7 @@ def may(token: Token, need: Need, topic: str | None = None) -> NotAllowed | None
 
 
 def may_send_to(token: Token, exchange: str) -> NotAllowed | None:
-    """The refusal of a message for an exchange of another application; None if the token allows it."""
+    """Returns the refusal of a message for another application's exchange; None if the token allows the exchange."""
     if token.sends_to(exchange):
         return None
     allowed = ", ".join(token.targets) or "none"

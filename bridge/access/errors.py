@@ -1,4 +1,4 @@
-"""Adds the refusals of requests, most of which a token does not allow, to the bridge's tree of errors.
+"""Adds the errors of refused requests to the bridge's tree of errors.
 
 BridgeError
 └── Refused
@@ -26,8 +26,8 @@ _REALM = 'Bearer realm="delaybridge"'
 
 
 class Refused(BridgeError):
-    """The request is not allowed. `kind`: the label of the metric. `token_id`: the id of the token, if there is
-    such a token."""
+    """The request is not allowed. `kind`: the value of the metric's label. `token_id`: the id of the request's token;
+    None: the request has no token that exists."""
 
     kind: ClassVar[str]
 
@@ -58,7 +58,7 @@ class InvalidToken(Refused):
 
 
 class ForeignSite(Refused):
-    """`header`: Host or Origin. `value`: what it names."""
+    """A page of another site made the request. `header`: Host or Origin. `value`: the header's value."""
 
     kind = "foreign_site"
 
@@ -70,7 +70,8 @@ class ForeignSite(Refused):
 
 
 class OtherSite(ForeignSite):
-    """`header`: Sec-Fetch-Site or Origin. `value`: what it says; empty if the request has neither."""
+    """A page of another site made a request with a browser's session. `header`: Sec-Fetch-Site or Origin. `value`: the
+    header's value; empty if the request has neither header."""
 
     def __init__(self, header: str, value: str) -> None:
         says = f"{header} is {value[:_SHOWN]!r}" if value else "it has neither Sec-Fetch-Site nor Origin"
@@ -94,7 +95,7 @@ class NotAllowed(Refused):
 
 
 class TooManyTopics(Refused):
-    """`made`: how many topics that the token has made exist. `limit`: how many may exist."""
+    """The token may make no more topics. `made`: how many topics of the token exist. `limit`: how many may exist."""
 
     kind = "too_many_topics"
 

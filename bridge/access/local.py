@@ -1,7 +1,7 @@
 """Refuses requests that pages of other sites make, through a browser on this machine, to a bridge without tokens.
 
-A browser reaches a port on loopback for every page. Origin names the page's site. A site that has pointed its own name
-to this machine (DNS rebinding) shows in Host.
+A page of any site can make a browser send requests to a port on loopback. The header Origin names the page's site. If
+a site has pointed its own name to this machine (DNS rebinding), the header Host has that name.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _CACHED = 1_024
 
 
 def check_local(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Checks that Host and Origin, if they are given, name this machine.
+    """Checks that the headers Host and Origin, if the request has them, name this machine.
 
     Raises:
-        ForeignSite: one of them does not.
+        ForeignSite: one of the headers names another host.
     """
     for name, value in headers:
         if name in (b"host", b"origin") and not _names_loopback(value):
@@ -32,7 +32,7 @@ def check_local(headers: Iterable[tuple[bytes, bytes]]) -> None:
 
 @lru_cache(maxsize=_CACHED)
 def _names_loopback(value: bytes) -> bool:
-    """`value`: such as `localhost:8080` or `http://127.0.0.1`."""
+    """Whether the host in a header is this machine. `value`: such as `localhost:8080` or `http://127.0.0.1`."""
     _, _, address = value.decode(errors="replace").rpartition("://")
     try:
         return is_loopback(urlsplit(f"//{address}").hostname or "")

@@ -1,7 +1,7 @@
 """Refuses requests with a session that a page of another site makes.
 
-Browsers send no SameSite=Strict cookie with such a request. This check also holds for a page of another port of this
-host, which browsers count as the same site.
+Browsers send no SameSite=Strict cookie with such a request. This check also refuses a page from another port of this
+host, because browsers count that page as the same site.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _READS: Final = ("GET", "HEAD")
 
 
 def check_same_site(method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Checks that a page of this bridge made the request, by Sec-Fetch-Site. Browsers send that header only over https
-    and to localhost; without it Origin decides, which they send with each request that changes something.
+    """Checks by Sec-Fetch-Site that a page of this bridge made the request. Browsers send that header only over https
+    and to localhost. Without it Origin decides: browsers send Origin with each request that changes something.
 
     Raises:
-        OtherSite
+        OtherSite: a page of another site made the request, or a request that changes something has neither header.
     """
     sent = {name: value.decode("latin-1") for name, value in headers if name in _DECIDING}
     fetch_site, origin = sent.get(b"sec-fetch-site"), sent.get(b"origin")

@@ -1,7 +1,7 @@
 """Opens sessions for browsers, which keep a cookie in place of the token.
 
 The cookie is `<token id>_<secret>`. The secret is 32 random bytes, and Redis has only its SHA-256. So neither the
-cookie nor Redis shows the token. A session ends with a sign-out, with its token, and after twelve hours.
+cookie nor Redis shows the token. A session ends at sign-out, when its token ends, or after twelve hours.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _ENDED: Final = "the session has ended: sign in again with a token"
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A session that was opened. `cookie`: the cookie's value. `ends_ms`: in Unix ms."""
+    """A session that was opened. `cookie`: the cookie's value. `ends_ms`: when the session ends, in Unix ms."""
 
     cookie: str
     ends_ms: int
 
 
 class Sessions:
-    """The sessions of all bridges with this Redis. Each method raises StoreUnavailable."""
+    """Opens, finds and ends sessions, which all bridges with one Redis share. Methods may raise StoreUnavailable."""
 
     def __init__(self, stored: StoredSessions) -> None:
         self._stored = stored
 
     async def open(self, token: Token) -> Opened:
-        """Opens a session, which ends with the token, or after twelve hours."""
+        """Opens a session, which ends when the token ends, at the latest after twelve hours."""
         secret = new_secret()
         ends_ms = await self._stored.add(token.id, sha256_of(secret), token.expires_ms)
         return Opened(f"{token.id}_{secret}", ends_ms)
@@ -53,12 +53,12 @@ class Sessions:
         return token_id
 
     async def close(self, cookie: str) -> None:
-        """Ends the session, if there is one."""
+        """Ends the session of the cookie, if there is one. Raises InvalidToken if the cookie is malformed."""
         await self._stored.remove(*_read(cookie))
 
 
 def cookie_in(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """The value of the session's cookie among a request's headers. None: there is none, or it is malformed."""
+    """Returns the value of the session's cookie in a request's headers. None: the cookie is missing or malformed."""
     for name, value in headers:
         if name == b"cookie" and (match := _IN_HEADER.search(value)) is not None:
             return match[1].decode()

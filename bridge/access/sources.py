@@ -23,7 +23,8 @@ class TokensUnreadable(Unavailable):
 
 
 class Source(Protocol):
-    """A place that keeps tokens. `version` is cheap and changes with the tokens. Both methods raise `Unavailable`."""
+    """A place that keeps tokens. `tokens` returns them by id. `version` is cheap to read and changes with the tokens.
+    Both methods raise `Unavailable`."""
 
     async def version(self) -> object: ...
 
@@ -31,7 +32,7 @@ class Source(Protocol):
 
 
 class StoreSource:
-    """The tokens in Redis."""
+    """Reads the tokens from Redis."""
 
     def __init__(self, stored: StoredTokens) -> None:
         self._stored = stored
@@ -40,7 +41,7 @@ class StoreSource:
         return await self._stored.version()
 
     async def tokens(self) -> Mapping[str, Token]:
-        """The valid tokens. A malformed one is skipped and logged."""
+        """Returns the tokens by id. A malformed token is skipped and logged."""
         tokens: dict[str, Token] = {}
         for written in await self._stored.all():
             try:
@@ -53,7 +54,7 @@ class StoreSource:
 
 
 class FileSource:
-    """A JSON array as `delaybridge token list --json` prints it."""
+    """Reads the tokens from a file with a JSON array, as `delaybridge token list --json` prints it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -43,7 +43,8 @@ PerSecond = Annotated[int, Field(ge=1, le=MAX_PER_S)]
 
 
 class Token(BaseModel):
-    """One token. `sha256`: of its secret. A limit of None: no own limit; for `max_body` the bridge's limit applies."""
+    """One token. `sha256`: of the token's secret. A limit of None: the token has no such limit; for `max_body`
+    the bridge's limit applies."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -57,13 +58,13 @@ class Token(BaseModel):
     sends_per_s: PerSecond | None = None
     pulls_per_s: PerSecond | None = None
     max_body: Annotated[int, Field(ge=1, le=LARGEST_BODY)] | None = None  # bytes of a message's body
-    # Topics that it has made and that exist, in each pool. Not written if there is no limit: a bridge refuses a token
-    # with a field that it does not know.
+    # The most topics made by the token that may exist in each pool. Not written if there is no limit: a bridge refuses
+    # a token with an unknown field.
     max_topics: Annotated[int, Field(ge=1, le=MOST_TOPICS)] | None = Field(
         default=None, exclude_if=lambda limit: limit is None
     )
-    # Exchanges to which its messages may go, in which `*` is any text. None of them by default: RabbitMQ knows the
-    # bridge's user only, whose rights are wider. Not written if empty, as `max_topics`.
+    # Exchanges to which the token's messages may go; `*` stands for any text. Empty by default: RabbitMQ checks only
+    # the bridge's own user, whose rights are wider. Not written if empty, for the reason at `max_topics`.
     targets: tuple[Annotated[str, Field(pattern=TARGET_PATTERN)], ...] = Field(
         default=(), exclude_if=lambda targets: not targets
     )
@@ -84,11 +85,11 @@ class Token(BaseModel):
         return Reach(every_topic=self.every_topic, namespaces=self.namespaces, bare_topics=self.bare_topics)
 
     def is_of(self, secret: bytes) -> bool:
-        """Whether this is the token's secret, compared in constant time."""
+        """Whether `secret` is the token's secret. The comparison takes constant time."""
         return compare_digest(_digest(secret), self.sha256)
 
     def per_s(self, scope: Scope) -> int | None:
-        """The most requests a second that need this scope; None: no limit."""
+        """The most requests a second that the token may make with this scope; None: no limit."""
         return {Scope.SEND: self.sends_per_s, Scope.CONSUME: self.pulls_per_s}.get(scope)
 
 
@@ -109,13 +110,13 @@ def written(token_id: str, secret: str) -> str:
 
 
 def presented(authorization: bytes) -> tuple[str, bytes] | None:
-    """The id and the secret in an Authorization header; None if it has no token in it."""
+    """Returns the token's id and secret in an Authorization header's value. None: it has no well-formed token."""
     match = _CREDENTIALS.fullmatch(authorization)
     return None if match is None else (match[1].decode(), match[2])
 
 
 def masked(text: bytes) -> bytes:
-    """The text with the secret of every token in it replaced by `...`."""
+    """Returns the text with `...` in place of the secret of every token in it."""
     return _WRITTEN.sub(rb"dbt_\1_...", text) if b"dbt_" in text else text
 
 

@@ -25,8 +25,8 @@ _HOW = "send it in one header, Authorization: Bearer dbt_..."
 
 
 class Tokens:
-    """Keeps the tokens in memory, and reads changes in a loop. While the source is away, the tokens last read stay
-    valid."""
+    """Keeps the tokens of a source in memory, and reads changes in a loop. While the source is away, the tokens last
+    read stay valid."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -40,7 +40,7 @@ class Tokens:
         self.status = Status("access", state=OK, retry_s=_EVERY_S)
 
     async def run(self) -> NoReturn:
-        """Runs for ever; waits while the source is away."""
+        """Reads changes of the tokens for ever; waits while the source is away."""
         await retrying(self.status, self._read)
 
     async def _read(self) -> float:
@@ -60,7 +60,7 @@ class Tokens:
                 self._verified, self._version = {}, version
 
     async def of(self, authorizations: Sequence[bytes]) -> Token:
-        """The token in a request's `Authorization` headers.
+        """Returns the token in a request's `Authorization` headers. `authorizations`: the values of these headers.
 
         Raises:
             NoToken: there is no token.
@@ -74,7 +74,7 @@ class Tokens:
         return _unexpired(self._verified.get(authorizations[0]) or await self._verify(authorizations[0]))
 
     async def by_id(self, token_id: str) -> Token:
-        """The token of a session.
+        """Returns the token with this id, which a browser's session names.
 
         Raises:
             InvalidToken: the token is unknown, expired or revoked.
@@ -102,7 +102,7 @@ class Tokens:
         return token
 
     async def _read_again(self) -> None:
-        """Reads the source, or waits for a read that has not begun yet."""
+        """Waits for the next read of the source. Plans one, unless an earlier caller has planned one."""
         if self._next_read is None:
             self._next_read = log_scope.shared_task(self._paced_read())
             self._next_read.add_done_callback(_retrieve_error)

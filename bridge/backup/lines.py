@@ -1,7 +1,7 @@
 """Writes and reads the lines of a backup: one JSON object each. Pure.
 
-docs/operating/backup.md has the form. A reader passes over members that it does not know, so a later version may add
-some. A change that a former version would read wrongly needs another number in `FORMAT`.
+docs/operating/backup.md describes the format. A reader ignores unknown members, so a later version may add members. A
+change that an earlier version would misread needs a new number in `FORMAT`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from bridge.store.kept.policies import read_policy
 from bridge.store.kept.schedules import StoredSchedule
 
 FORMAT: Final = 2
-"""Format 1 had no targets. A version that reads it alone would restore a message without its target."""
+"""The format that this version writes. Format 1 had no targets: a version that knows only format 1 would restore a
+message without its target."""
 _READABLE: Final = (1, FORMAT)
 Line = Mapping[str, Any]
 
@@ -49,7 +50,7 @@ _PARTS: Final = ("spec", "message", "state")
 
 
 class Kind(StrEnum):
-    """What a line holds. The head is the first line, and the end the last one."""
+    """What a line holds. The head is the first line, and the end is the last line."""
 
     HEAD = "backup"
     TOPIC = "topic"
@@ -64,22 +65,22 @@ class BadBackup(BridgeError):
 
 
 class Topic(NamedTuple):
-    """A topic and its policy, or None if it has none of its own."""
+    """A topic and its policy. `policy` None: the topic has no policy."""
 
     name: str
     policy: Policy | None
 
 
 def written(kind: Kind, members: Line) -> bytes:
-    """Returns the line, with its end."""
+    """Returns a line of the kind as JSON, with a newline. `members`: the line's content."""
     return orjson.dumps({"kind": kind, **members}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def read(line: bytes, number: int) -> Line:
-    """Reads a line.
+    """Parses a line. `number`: the line's number, which errors name.
 
     Raises:
-        BadBackup: it is no JSON object, or of no known kind.
+        BadBackup: the line is no JSON object, or has no known kind.
     """
     try:
         found = orjson.loads(line)
@@ -169,7 +170,7 @@ def read_topic(line: Line, number: int) -> Topic:
 
 
 def schedule_line(stored: StoredSchedule) -> bytes:
-    """Returns the line of a schedule, with what is asked, its message, and how far it is planned."""
+    """Returns the line of a schedule: its spec, its message, and how far its ticks are planned."""
     parts = {name: orjson.loads(getattr(stored, name)) for name in _PARTS}
     return written(Kind.SCHEDULE, {"name": stored.name, **parts})
 
@@ -191,10 +192,10 @@ def read_schedule_line(line: Line, number: int) -> Schedule:
 
 
 def read_field(line: Line, number: int) -> Field:
-    """Reads the line of a field. It may be of no other key than those that a backup reads.
+    """Reads the line of a field of a Redis hash.
 
     Raises:
-        BadBackup: a member is missing or wrong.
+        BadBackup: a member is missing or wrong, or the field is of a key that no backup has.
     """
     try:
         field = Field(*(line[name] for name in Field._fields))

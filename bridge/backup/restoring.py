@@ -1,7 +1,7 @@
 """Restores a backup: makes topics, adds what Redis kept beside messages, and publishes the messages again.
 
-A message gets a new copy, one epoch later than that of the backup. So a copy that RabbitMQ still has is a ghost, and a
-restore that is repeated, or that meets a message which has gone on, changes nothing.
+A restored message gets a new copy, one epoch later than the copy in the backup. So a copy that RabbitMQ still has is a
+ghost. A message that was restored before, or has changed since the backup, stays as it is.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ _GROUP_BYTES: Final = 8 << 20
 
 
 class Restore:
-    """`counts`: the topics, fields, schedules and messages that were restored; and `kept`, the messages and schedules
-    that are there already, `without_body`, the messages that can't be restored, and `forgotten`, the ended ones whose
-    retention time is over."""
+    """Restores a backup. `counts` has the numbers of restored `topics`, `fields`, `schedules` and `messages`.
+
+    Of the rest it counts `kept`, the messages and schedules that exist already; `without_body`, the messages that can't
+    be restored; and `forgotten`, the ended messages whose retention time is over.
+    """
 
     def __init__(self, service: Service) -> None:
         self._context = service.context
@@ -56,8 +58,8 @@ class Restore:
         """Restores every line. At most 256 messages, or some 8 MiB of lines, are in memory.
 
         Raises:
-            BadBackup: the lines before the wrong one are restored. Also raised if the end is missing.
-            Unavailable: some lines are restored. Run it again.
+            BadBackup: a line is wrong, or the end is missing. Lines before that place may be restored.
+            Unavailable: a server did not answer. Some lines are restored. Restore the backup again.
         """
         await self._context.store.learn_clock()
         group: list[Message] = []
@@ -93,7 +95,8 @@ class Restore:
         self.counts["topics"] += 1
 
     async def _schedule(self, schedule: Schedule) -> None:
-        """Adds a schedule, unless there is one of this name. It begins now: nobody knows what was sent since."""
+        """Adds a schedule, unless one of this name exists. The schedule begins now, because the bridge does not know
+        which ticks were sent since the backup."""
         lease = await self._schedules.lease(schedule.name)
         if lease is None:
             raise StoreUnavailable(f"somebody changes the schedule {schedule.name!r}: run it again")
@@ -143,9 +146,12 @@ class Restore:
         return [weighed.record for weighed in await self._context.store.run(calls)]
 
     def _step(self, message: Message, former: Record | None, now_ms: int) -> Step[RestoreVerdict]:
-        """A live message waits for its due moment, and a leased one for the end of its lease, whose receipt is gone.
+        """Returns the step that restores a message. A live message waits for its due moment; a leased message waits for
+        the end of its lease, as its receipt becomes void.
 
-        `former`: the record under its id. Its copies are ghosts, so the epoch goes on from its own."""
+        `former`: the record that Redis has under the message's id; None: it has none. Copies of that record must become
+        ghosts, so the new epoch is later than the epochs of both records.
+        """
         record, envelope = message.record, message.envelope or Envelope()
         latest = record if former is None else replace(record, epoch=max(record.epoch, former.epoch))
         if not needs_body(message):
@@ -162,7 +168,7 @@ class Restore:
 
 
 def _is_newer(record: Record, former: Record) -> bool:
-    """Whether the record of the backup is newer than that in Redis. The script checks it again."""
+    """Whether the record of the backup is newer than `former`, the record in Redis. The script checks this too."""
     if record.created_ms != former.created_ms:
         return record.created_ms > former.created_ms
     return record.epoch > former.epoch or (record.epoch == former.epoch and record.nonce != former.nonce)

@@ -21,8 +21,8 @@ _PAGE: Final = 500
 
 
 class Backup:
-    """`counts`: the topics, fields, schedules and messages so far; and of the messages, those `without_body`, which
-    can't be restored, because Redis does not keep their bodies."""
+    """Takes a backup of one pool. `counts` has the numbers of `topics`, `fields`, `schedules` and `messages` so far. It
+    also counts `without_body`: messages that can't be restored, because Redis does not keep their bodies."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -30,10 +30,11 @@ class Backup:
         self.counts: Counter[str] = Counter()
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Yields all lines. Each message is as Redis has it when it is read, and at most 8 MiB of bodies are in memory.
+        """Yields all lines of the backup. Each message is as Redis has it at the moment when the backup reads it. At
+        most 8 MiB of bodies are in memory.
 
         Raises:
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         yield written(Kind.HEAD, await self._head())
         topics = await self._context.topics.names()
@@ -96,5 +97,5 @@ class Backup:
 
 
 def needs_body(message: Message) -> bool:
-    """Whether a copy of the message is to be published."""
+    """Whether a restore needs the message's body to publish a copy: the message is live or a dead letter."""
     return not message.record.state.ended or message.record.is_letter

@@ -44,7 +44,7 @@ def check_environment(
     if config is not None:
         os.environ[CONFIG] = config
     if context.invoked_subcommand == "doctor":
-        return  # which lists unknown settings among other faults
+        return  # the doctor lists unknown settings among other faults
     if unknown := complaints(os.environ):
         typer.echo("\n".join(unknown), err=True)
         raise typer.Exit(failures.WRONG)

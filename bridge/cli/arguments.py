@@ -1,4 +1,4 @@
-"""Moves options to where their command takes them, so that a user may write them before or after its name. Pure."""
+"""Moves options to where a command takes them, so users may write them before or after the command's name. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _SHARED: Final = dict.fromkeys(("--url", "--token", "--ca", "--cert", "--key"), 
 
 
 def behind_command(arguments: list[str], default: str | None = None) -> list[str]:
-    """Moves the shared options from before the command's name to behind it. `default`: the name, if none is given."""
+    """Moves the shared options from before the command's name to behind it. `default`: the command if the arguments
+    name none; None: there is no default."""
     moved, rest = [], list(arguments)
     while rest and rest[0].partition("=")[0] in _SHARED:
         moved.append(rest.pop(0))
@@ -25,13 +26,13 @@ def behind_command(arguments: list[str], default: str | None = None) -> list[str
 
 
 def before_command(arguments: list[str], options: Mapping[str, bool]) -> list[str]:
-    """Moves options to the front, each with its value. `options`: whether each is a flag."""
+    """Moves options to the front, each with its value. `options`: by name, whether the option is a flag."""
     moved, rest = taken_out(arguments, options)
     return [*moved, *rest]
 
 
 def taken_out(arguments: list[str], options: Mapping[str, bool]) -> tuple[list[str], list[str]]:
-    """Returns the options with their values, and all other arguments. `options`: whether each is a flag."""
+    """Returns the options with their values, and all other arguments. `options`: by name, whether it is a flag."""
     moved: list[str] = []
     rest: list[str] = []
     waiting = list(arguments)

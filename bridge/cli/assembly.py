@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 def assemble(settings: Settings, worker_rpc: WorkerRpc | None = None, tracing: Deliveries | None = None) -> Pools:
-    """All pools of the process, not started. `worker_rpc`: reaches the other worker processes, if there are any.
-    `tracing`: traces the deliveries of all pools; None: nobody does.
+    """Builds all pools of the process and does not start them. `worker_rpc`: reaches the other worker processes; None:
+    there are none. `tracing`: traces the deliveries of all pools; None: they are not traced.
 
     Raises:
         WrongSettings: the file of schedules is wrong.
@@ -43,7 +43,7 @@ def assemble(settings: Settings, worker_rpc: WorkerRpc | None = None, tracing: D
     routes = Routes({namespace: name for name, pool in pools.items() for namespace in pool.namespaces})
     assembled = Pools(services, routes, worker_rpc)
     if Role.CHECKPOINT in settings.roles:
-        # These two work on the topics of all pools.
+        # Both loops work on the topics of all pools.
         assembled.default.add(Operations(assembled))
         assembled.default.add(Schedules(assembled, declared_schedules(settings)))
     return assembled

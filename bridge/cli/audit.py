@@ -78,7 +78,7 @@ async def _find_overdue(settings: Settings, repair: bool) -> list[Overdue] | Non
 
 
 async def _record(settings: Settings, repaired: int) -> None:
-    service = Service(settings)  # of the default pool, which has the actions on all pools
+    service = Service(settings)  # the default pool's service, as that pool records the actions on all pools
     try:
         await record(service, What.REPAIR, count=repaired)
     finally:

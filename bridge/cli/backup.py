@@ -111,7 +111,7 @@ async def _restore(settings: Settings, pool: str, lines: BinaryIO) -> Counter[st
 
 
 async def _record(settings: Settings, counts: Counter[str]) -> None:
-    service = Service(settings)  # of the default pool, which has the actions on all pools
+    service = Service(settings)  # the default pool's service, as that pool records the actions on all pools
     try:
         await record(service, What.RESTORE, count=counts["messages"])
     finally:
@@ -120,7 +120,8 @@ async def _record(settings: Settings, counts: Counter[str]) -> None:
 
 @contextmanager
 def _opened(file: Path, command: str, flags: int) -> Iterator[BinaryIO]:
-    """Yields the file. A new one is readable by its owner alone: it holds bodies and hashes of tokens."""
+    """Opens the file. Only its owner may read a new file: it holds bodies and hashes of tokens. `flags`: for `os.open`.
+    `command`: the command's name, for errors."""
     if file == _STANDARD:
         yield sys.stdin.buffer if flags == os.O_RDONLY else sys.stdout.buffer
         return

@@ -17,10 +17,10 @@ _SETTING = "BRIDGE_SCHEDULES_FILE"
 
 
 def declared_schedules(settings: Settings) -> Mapping[str, Spec]:
-    """The schedules of the file, by name; none without a file.
+    """Returns the schedules of the file by name; an empty mapping if the setting names no file.
 
     Raises:
-        WrongSettings: names each schedule that is wrong.
+        WrongSettings: the text names each wrong schedule.
     """
     if settings.schedules_file is None:
         return {}

@@ -1,4 +1,4 @@
-"""Finds variables `BRIDGE_…` that neither a bridge nor a client has."""
+"""Finds variables `BRIDGE_…` that neither a bridge nor a client command reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def complaints(environment: Mapping[str, str]) -> list[str]:
     """Names each unknown variable, and each unknown file of secrets or credentials."""
     if all(name in _CHEAP for name in environment if name == CREDENTIALS_DIR or name.upper().startswith(PREFIX)):
         return []
-    # It costs 0.2 s, and the environment of most clients has no other variable.
+    # This import costs 0.2 s, and the environment of most clients has none of its variables.
     from bridge.settings.settings import Settings  # noqa: PLC0415
 
     return complaints_about_unknown(environment, Settings.model_fields)

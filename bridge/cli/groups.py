@@ -1,4 +1,4 @@
-"""Makes commands and groups of commands with the same manners: help, places of options, escape codes."""
+"""Defines how all commands and groups of commands show help, take options, and use escape codes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ class App(typer.Typer):
             help=help or None,
             no_args_is_help=True,
             add_completion=completion,
-            pretty_exceptions_enable=False,  # they show variables, and some hold passwords
+            pretty_exceptions_enable=False,  # pretty exceptions show variables, and some hold passwords
             rich_markup_mode="rich" if is_styled() else None,
         )
 
 
 class Group(TyperGroup):
-    """A group that takes the shared options before the command too. `default`: the command that runs without a name."""
+    """A group that takes the shared options before or after the command's name. `default`: the command that runs if the
+    arguments name none; None: there is no such command."""
 
     default: ClassVar[str | None] = None
 
@@ -41,7 +42,7 @@ class ListByDefault(Group):
 
 
 class OptionsAnywhere(Group):
-    """A group whose own options may come behind the command's name too. The help of each command says so."""
+    """A group whose own options may come before or after the command's name. The help of each command says so."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command = super().get_command(ctx, cmd_name)
@@ -52,7 +53,7 @@ class OptionsAnywhere(Group):
         return command
 
     def _addresses(self) -> str:
-        """The options that name the address of a server."""
+        """Returns the names of the options that take a server's URL, with commas between them."""
         return ", ".join(option.opts[0] for option in self.params if option.opts[0].endswith("url"))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Joins what the worker processes of one `serve` tell systemd, as systemd hears their parent alone."""
+"""Joins the notices that the worker processes of one `serve` send to systemd, which hears only their parent."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from bridge.service.systemd import Notices
 
 
 class JoinedNotices:
-    """The notices of one service, made of those of its workers.
+    """Sends systemd the notices of a service, made of the notices of its workers.
 
-    The service is ready when all workers are. It is alive while each worker is. A worker that was silent for half of
-    the watchdog's time is not.
+    The service is ready when all workers are ready. It is alive while all workers are alive. A worker that was silent
+    for half of the watchdog's time is not alive.
     """
 
     def __init__(self, names: Sequence[str], notices: Notices, *, start_s: float = 60.0) -> None:
-        """`start_s`: a worker that starts may be silent for so long."""
+        """`names`: the workers' names. `start_s`: how many seconds a starting worker may be silent."""
         self._names = names
         self._notices = notices
         self._start_s = start_s
@@ -34,24 +34,24 @@ class JoinedNotices:
 
     @property
     def pause_s(self) -> float:
-        """How long the parent may wait until it joins again."""
+        """How many seconds the parent may wait until it must call `join` again."""
         return min(0.2 if self._starting else 1.0, self._notices.watchdog_s / 8)
 
     def of(self, place: int) -> Notices:
-        """The notices of the worker at this place, to be used in its process."""
+        """Returns the notices that the worker at this place in `names` sends. The worker's process uses them."""
         return Notices(self._pipes[place][1].send, self._notices.watchdog_s)
 
     def started(self, place: int) -> None:
-        """Notes that the worker was forked."""
+        """Notes that the parent has forked the worker at this place."""
         self._silent_from_s[place] = monotonic() + self._start_s
 
     def stopping(self) -> None:
-        """Sends the stop. From now on, workers may be silent: they end."""
+        """Tells systemd that the service stops. From now on workers may be silent, because they end."""
         self._stopping = True
         self._notices.stopping()
 
     def join(self) -> None:
-        """Reads what the workers have sent, and sends what follows from it."""
+        """Reads the notices that the workers have sent, and sends the resulting notices to systemd."""
         starting = bool(self._starting)
         for place, (inbox, _) in enumerate(self._pipes):
             with suppress(BlockingIOError):
@@ -69,7 +69,7 @@ class JoinedNotices:
             self._notices.status("; ".join(unready) or "ready")
 
     def close(self) -> None:
-        """Closes the pipes, when no worker is left."""
+        """Closes the pipes to the workers. Call it when no worker is left."""
         for end in (end for pipe in self._pipes for end in pipe):
             end.close()
 

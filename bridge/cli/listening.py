@@ -18,7 +18,7 @@ _OTHER_FILES: Final = 256
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Files:
-    """The open files of a process: those it wants, and its limits."""
+    """How many files a process wants to open, and its soft and hard limits of open files."""
 
     wanted: int
     soft: int
@@ -26,13 +26,13 @@ class Files:
 
     @classmethod
     def of(cls, settings: Settings, limits: tuple[int, int]) -> Self:
-        """`limits`: the soft and the hard one."""
+        """Returns the files of a bridge with these settings. `limits`: the process's soft and hard limit of them."""
         # Each connection is an open file, and the process needs some files for its connections to RabbitMQ and Redis.
         return cls(wanted=settings.max_connections + _OTHER_FILES, soft=limits[0], hard=limits[1])
 
     @property
     def allowed(self) -> int:
-        """How many a process can have, if it raises its soft limit."""
+        """How many files the process can open, if it raises its soft limit."""
         return self.wanted if self.hard == resource.RLIM_INFINITY else min(self.wanted, self.hard)
 
     @property
@@ -46,8 +46,8 @@ class Files:
 
 
 def addresses_of(settings: Settings) -> list[tuple[str, int]]:
-    """The addresses on which the server listens. One server serves all ports, and tells requests apart by their
-    port."""
+    """Returns host and port of each address on which the HTTP server listens. One server serves all ports, and tells
+    requests apart by their port."""
     addresses = [(settings.http_host, settings.http_port)]
     if Role.API not in settings.roles:
         return addresses
@@ -60,7 +60,7 @@ def addresses_of(settings: Settings) -> list[tuple[str, int]]:
 
 def listen(host: str, port: int, *, shared: bool) -> socket.socket:
     """Opens a listening socket. `shared`: other processes may listen on the port too. Ends the command with code 1 if
-    the address can't be had."""
+    the process can't bind the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -17,9 +17,10 @@ _NAMED = (*_SERVERS, *(f"{name}_FILE" for name in _SERVERS), CONFIG, SECRETS_DIR
 
 
 def local_servers(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """The settings that name the servers of a running `make run`, and a line about them on standard error.
+    """Returns settings that name the servers of a running `make run`. Prints a line about them on standard error.
 
-    Empty: there is none, or the environment names a server or a file. A mixture of both would be no pair of servers.
+    Empty: no `make run` runs, or the environment names a server or a file of settings. A server from there and a server
+    of `make run` would not belong together.
     """
     if any(name.upper() in _NAMED for name in environment):
         return {}

@@ -16,7 +16,7 @@ _REFUSALS: Final = (BrokerUnfit, StoreUnfit)
 
 
 def configure(settings: Settings) -> None:
-    """Sets up structlog on standard error. The records of standard loggers (uvicorn's, aiormq's) look the same."""
+    """Sets up structlog on standard error. Python's standard loggers (uvicorn's, aiormq's) write such lines too."""
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -53,9 +53,9 @@ def quiet_libraries() -> None:
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     logging.getLogger("uvicorn.error").addFilter(_is_no_reset)
     logging.getLogger("uvicorn.error").addFilter(_is_no_refused_start)
-    # A collector that is away would be in the log at each retry, and not once for each batch of spans.
+    # OpenTelemetry logs an unreachable collector at each retry, and not once for each batch of spans.
     logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)
-    # aiormq logs an error at each try to connect, and raises it too. The bridge warns once an outage.
+    # aiormq logs an error at each try to connect, and raises that error too. The bridge warns once for each outage.
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)
 
 

@@ -14,7 +14,7 @@ POOL_HELP = "A pool of BRIDGE_POOLS."
 
 
 def settings_of(pool: str) -> Settings:
-    """Returns the settings of the pool.
+    """Reads the settings, and returns those of the pool.
 
     Raises:
         BadParameter: the settings are wrong, or there is no such pool.
@@ -37,10 +37,10 @@ def pool_of(settings: Settings, pool: str) -> Settings:
 
 
 def read_settings() -> Settings:
-    """Returns the settings that an operator has given. If they name no server: those of a running `make run`.
+    """Returns the settings that an operator has given. If they name no server, takes those of a running `make run`.
 
     Raises:
-        BadParameter: names each wrong setting.
+        BadParameter: settings are wrong; the text names each.
     """
     try:
         return read(**local_servers())

@@ -14,7 +14,8 @@ from bridge.cli.counted import counted
 
 @contextmanager
 def progress(what: str, done: Callable[[], int]) -> Iterator[None]:
-    """Shows on standard error how much is done, four times a second, if that is a terminal."""
+    """Shows on standard error how much is done, four times a second, if standard error is a terminal. `what`: the noun
+    behind the number, such as "messages". `done`: returns the number."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield

@@ -1,4 +1,4 @@
-"""Records what a command has done, among operators' actions."""
+"""Records an action of a command in the list of operators' actions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from bridge.service.service import Service
 
 
 async def record(service: Service, what: What, *, target: str | None = None, count: int | None = None) -> None:
-    """Records the action. If Redis refuses that, it says so on standard error: the action itself is done.
+    """Records an action that is done. If Redis does not record it, prints a line on standard error and does not fail.
 
     Args:
-        service: of the default pool.
+        service: the default pool's service.
+        target: what the action was done to, such as a token's id; None: nothing single.
+        count: how many messages the action changed; None: the action has no count.
     """
     try:
         await service.actions.add(Action(what=what, who=COMMAND_LINE, target=target, count=count))

@@ -21,10 +21,10 @@ class BadScheduleFile(Exception):
 
 
 def schedule_documents(path: Path) -> Mapping[str, Any]:
-    """The schedules of a file, by name. A file whose name ends in `.json` is JSON, any other one TOML.
+    """Returns the schedules of a file by name. A file whose name ends in `.json` is JSON; every other file is TOML.
 
     Raises:
-        BadScheduleFile
+        BadScheduleFile: the file can't be read, is malformed, or has a wrong name of a schedule.
     """
     try:
         with path.open("rb") as file:
@@ -48,7 +48,7 @@ def schedule_documents(path: Path) -> Mapping[str, Any]:
 
 
 def _as_json(value: Any) -> Any:
-    """The value with each moment of TOML as a text."""
+    """Returns the value with each date or time of TOML as an ISO 8601 text."""
     if isinstance(value, dict):
         return {name: _as_json(member) for name, member in value.items()}
     if isinstance(value, list):

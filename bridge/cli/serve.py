@@ -48,7 +48,7 @@ def serve() -> None:
     """
     try:
         settings = read()
-        declared_schedules(settings)  # so that each process can read them
+        declared_schedules(settings)  # a wrong file ends the command here, before it starts processes
     except WrongSettings as error:
         print(error, file=sys.stderr)
         raise typer.Exit(2) from None
@@ -151,8 +151,8 @@ def _limits(settings: Settings) -> Limits:
 
 
 def _listen_apart(settings: Settings, workers: Sequence[Process]) -> list[list[socket.socket]]:
-    """The sockets of each worker. The kernel spreads connections over the workers with the API, or over all if none has
-    it."""
+    """Returns the listening sockets of each worker. The kernel spreads connections over the workers that serve the API,
+    or over all workers if none does."""
     addresses = addresses_of(settings)
     answering = [worker for worker in workers if Role.API in worker.roles] or workers
     sockets: list[list[socket.socket]] = []

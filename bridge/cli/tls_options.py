@@ -1,4 +1,4 @@
-"""The options of commands that speak TLS to servers."""
+"""Defines the options of commands that speak TLS to servers."""
 
 from __future__ import annotations
 

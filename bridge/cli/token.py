@@ -171,7 +171,7 @@ def revoke(token_id: Annotated[str, typer.Argument(metavar="ID", help="The id th
 
 
 def _writable() -> Settings:
-    """Returns the settings, if the tokens are in Redis and not in a file."""
+    """Returns the settings. Raises BadParameter if the tokens are in a file and not in Redis."""
     settings = read_settings()
     if settings.tokens_file is not None:
         raise typer.BadParameter(

@@ -1,6 +1,6 @@
 """Runs `delaybridge topology …`: shows, declares, checks, exports and drains the topology.
 
-Its options are the settings of the bridge. They come before or after the command: `delaybridge topology apply --topic
+The options are settings of the bridge. They come before or after the command: `delaybridge topology apply --topic
 orders`.
 """
 
@@ -49,7 +49,7 @@ _SLOTS_HELP = "Include every slot; without them, a bridge declares slots as it n
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options of all commands. `checked` and `direct` are topics by their way of release."""
+    """The options of all commands. `checked`: topics with checked release. `direct`: topics with direct release."""
 
     amqp_url: str
     management_url: str | None

@@ -11,8 +11,8 @@ from bridge.settings.settings import Settings
 
 
 def end_unavailable(command: str, error: Unavailable, settings: Settings) -> NoReturn:
-    """Ends the command, and names the hosts that were asked."""
+    """Ends the command with a text that names the hosts that it asked."""
     if isinstance(error, StoreUnavailable):
-        failures.end(command, str(error))  # it names the host of Redis
+        failures.end(command, str(error))  # the text names the host of Redis
     hosts = ", ".join(sorted(f"{host}:{port}" for host, port, _ in amqp_endpoints(settings.amqp_url)))
     failures.end(command, f"{error} (asked RabbitMQ at {hosts})")

@@ -43,7 +43,7 @@ class Workers:
     ) -> None:
         """`work(place, pipe)` runs the worker number `place` and returns its exit code. A worker must stop when the
         other end of `pipe` is closed. The parent calls `ending` before it stops the workers, and kills workers that
-        have not ended `within_s` seconds later. `notices`: joins what the workers tell systemd."""
+        have not ended `within_s` seconds later. `notices`: joins the workers' notices for systemd; None: no systemd."""
         self._names = names
         self._work = work
         self._ending = ending
@@ -92,7 +92,8 @@ class Workers:
                 self._notices.started(place)
 
     def _wait(self, until_s: float | None) -> int | None:
-        """Waits for a signal and returns it. None: none came until `until_s`, or a notice may have."""
+        """Waits for a signal and returns its number. `until_s`: by `monotonic()`; None: no limit. Returns None if no
+        signal came in time, or if it is time to read the workers' notices."""
         signals = (signal.SIGCHLD, *_STOP_SIGNALS)
         if self._notices is not None:
             self._notices.join()
@@ -103,8 +104,8 @@ class Workers:
         return None if info is None else info.si_signo
 
     def _ended(self) -> list[tuple[int, int]]:
-        """Returns the places and exit codes of workers that have ended since the last call. A code is negative for a
-        signal."""
+        """Returns the places and exit codes of workers that have ended since the last call. The code of a worker that a
+        signal ended is negative."""
         ended: list[tuple[int, int]] = []
         for process in list(self._running):
             reaped, status = os.waitpid(process, os.WNOHANG)

@@ -1,4 +1,4 @@
-"""Follows what the broker sends, so that the door knows where a frame of its own may come. Pure."""
+"""Follows the frames that the broker sends, so that the door knows where it may insert its own frame. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _SIZE: Final = Struct(">I")
 
 
 class Answers:
-    """What the broker sends to one client. All of it passes unchanged."""
+    """Follows the bytes that the broker sends to one client. The door passes them on unchanged. `any`: whether the
+    broker has sent any."""
 
     def __init__(self) -> None:
         self._missing = 0  # bytes of a frame whose beginning has passed
@@ -19,11 +20,11 @@ class Answers:
 
     @property
     def is_whole(self) -> bool:
-        """Whether frames have passed, and no frame in part."""
+        """Whether the bytes so far end at the end of a frame. False before the first byte."""
         return self.any and not self._missing and not self._head
 
     def follow(self, data: bytes) -> None:
-        """Counts the bytes of frames."""
+        """Notes the next bytes that the broker sends, and where the frames in them end."""
         self.any = True
         size = len(data)
         place = self._missing

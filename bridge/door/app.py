@@ -1,4 +1,4 @@
-"""Runs the door as an ASGI application, which answers questions about its health and metrics."""
+"""Runs the door as an ASGI application, which answers requests for the door's health and metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLAIN: Final = "text/plain; charset=utf-8"
 
 
 class DoorApp:
-    """The application. The door opens when the server starts, and closes when the server has ended."""
+    """The ASGI application. The door opens when the HTTP server starts, and closes when that server has ended."""
 
     def __init__(self, door: Door, sockets: Sequence[socket.socket], *, drain_s: float, grace_s: float) -> None:
         self._door = door

@@ -13,7 +13,7 @@ _CONNECT_S: Final = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """Where a node is. `tls`: the context to reach it with; None: without TLS."""
+    """The address of a RabbitMQ node. `tls`: the TLS context for connections to the node; None: without TLS."""
 
     host: str
     port: int
@@ -21,17 +21,17 @@ class Node:
 
 
 class Brokers:
-    """The nodes of one cluster. Each connection begins with the next node."""
+    """Connects to the nodes of one cluster. Each call of `connect` begins with the next node."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = tuple(nodes)
         self._turn = 0
 
     async def connect(self, make: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
-        """Returns a connection to the first node that takes one. `make` makes its protocol.
+        """Returns a connection to the first node that accepts it. `make`: returns the connection's protocol.
 
         Raises:
-            OSError: no node took one within 10 s each; names each node and its reason.
+            OSError: no node accepted within 10 s each; the text names each node and the reason.
         """
         self._turn = (self._turn + 1) % len(self._nodes)
         reasons = []

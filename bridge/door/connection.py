@@ -1,7 +1,7 @@
-"""Joins a client's connection with one to the broker, and passes on what each side sends.
+"""Joins a client's connection with a connection to the broker, and passes bytes in both directions.
 
-A side is read only while the other one drains, so both together hold little more than two buffers. Heartbeats, logins
-and everything else pass, so each side sees the other one's pauses.
+The door reads from one side only while the other side takes the bytes. So it holds little more than two buffers for
+both. It also passes heartbeats and logins on, so each side notices when the other pauses.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from bridge.model import background
 log = structlog.get_logger(__name__)
 
 BUFFER_BYTES: Final = 65_536
-"""A side that has not read this much is not sent more, until it has read most of it."""
+"""The most unsent bytes for one side. At this size the door stops reading the other side until most are sent."""
 LINGER_S: Final = 10.0
-"""How long a closed connection may take to send what it holds."""
+"""How many seconds a closed connection may take to send its buffered bytes."""
 _LEAVING: Final = methods.close(320, "CONNECTION_FORCED - the door is shutting down")
 _DONE: Final = methods.close(200, "the door is shutting down")
 
 
 class Connection(asyncio.Protocol):
-    """The client's side, which owns the broker's."""
+    """The client's side of a joined connection. It owns the broker's side."""
 
     def __init__(
         self, brokers: Brokers, ingress_of: Callable[[bytes], bytes | None], left: Callable[[Connection], None]
     ) -> None:
-        """`left` is called when the client has gone."""
+        """`ingress_of`: as for `Requests`. `left`: called with this connection when the client has disconnected."""
         self._brokers = brokers
         self._left = left
         self._requests = Requests(ingress_of)
@@ -50,7 +50,7 @@ class Connection(asyncio.Protocol):
         self._said_goodbye = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports have all its methods, and are no subclass.
+        # uvloop's transports have all methods of `asyncio.Transport`, and are no subclass of it.
         self._client = client = cast(asyncio.Transport, transport)
         client.set_write_buffer_limits(high=BUFFER_BYTES)
         self._connecting = asyncio.create_task(self._connect())
@@ -107,7 +107,7 @@ class Connection(asyncio.Protocol):
             requests.made_passive = 0
 
     def answered(self, data: bytes) -> None:
-        """Passes on what the broker sends."""
+        """Passes bytes from the broker on to the client."""
         if self._client is None or self._said_goodbye:
             return
         self._answers.follow(data)
@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
             self._say_goodbye()
 
     def pause_writing(self) -> None:
-        """The client does not drain: the broker is not read."""
+        """Stops reading the broker, because the client does not read."""
         if self._server is not None:
             self._server.pause_reading()
 
@@ -126,18 +126,19 @@ class Connection(asyncio.Protocol):
             self._server.resume_reading()
 
     def pause_requests(self) -> None:
-        """Reads no more of the client: the broker does not drain, or the door leaves."""
+        """Stops reading the client, because the broker does not read, or the door shuts down."""
         if self._client is not None:
-            with suppress(RuntimeError):  # it is closing
+            with suppress(RuntimeError):  # the transport is closing
                 self._client.pause_reading()
 
     def resume_requests(self) -> None:
-        """The broker drains again."""
+        """Reads the client again, because the broker reads. Does nothing while the door shuts down."""
         if self._client is not None and not self._leaving:
             self._client.resume_reading()
 
     def leave(self) -> None:
-        """Closes the connection as RabbitMQ does when it shuts down, as soon as no frame has passed in part."""
+        """Closes the connection as RabbitMQ does when it shuts down. First lets a frame to the client end that has
+        passed only in part."""
         self._leaving = True
         self._say_goodbye()
 
@@ -160,13 +161,13 @@ class Connection(asyncio.Protocol):
         self._left(self)
 
     def server_lost(self) -> None:
-        """The broker has closed its side. What it sent still reaches the client."""
+        """Closes the client's side after the broker closed its own. What the broker sent still reaches the client."""
         if not self._said_goodbye:
             self._server = None
             self.close()
 
     def close(self) -> None:
-        """Closes both sides, once each has got what was sent to it."""
+        """Closes both sides, each after its buffered bytes are sent, or after `LINGER_S`."""
         for transport in (self._client, self._server):
             if transport is not None:
                 transport.close()

@@ -1,8 +1,8 @@
-"""Finds the header `x-delay` of a message, and decides whether it asks for a delay. Removes the header that would delay
-it in RabbitMQ too. Pure.
+"""Finds the header `x-delay` of a message, and decides whether it asks for a delay. Removes the header with which
+RabbitMQ itself would delay the message. Pure.
 
 The types and their conversions are those of RabbitMQ's delayed-message plugin: whole numbers, texts of digits, and
-numbers with a fraction, which it cuts off.
+numbers with a fraction, which the plugin cuts off.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 NAME: Final = b"x-delay"
 HOLDING: Final = b"x-opt-delivery-time"
-"""With it a quorum queue of RabbitMQ 4.4 holds a message until this instant."""
+"""The header with which a quorum queue of RabbitMQ 4.4 holds a message until the instant in the header."""
 
 _SIZE: Final = 3  # where the size of a frame's payload is
 _PROPERTIES: Final = 7 + 14  # where the properties begin in a frame: behind class, weight, size of the body and flags
@@ -32,10 +32,10 @@ _DECIMAL: Final = ord("D")
 
 
 def asks_for_delay(frame: bytes) -> bool:
-    """Whether the header frame has an `x-delay` that the plugin would not pass at once.
+    """Whether the header frame has an `x-delay` for which the plugin would hold the message.
 
-    A text that is no number counts as a delay: the plugin would refuse it, and so does the ingress. A frame that can't
-    be read has none: RabbitMQ refuses it.
+    A text that is no number counts as a delay: the plugin would refuse it, and so does the ingress. A malformed frame
+    counts as one without a delay: RabbitMQ refuses the frame.
     """
     try:
         return _asks(frame)
@@ -44,8 +44,8 @@ def asks_for_delay(frame: bytes) -> bool:
 
 
 def not_held(frame: bytes) -> bytes:
-    """The header frame without `HOLDING`. The ingress could get the message late otherwise, and its delay would begin
-    then. A frame that can't be read stays as it is: RabbitMQ refuses it."""
+    """Returns the header frame without the header `HOLDING`. With that header the ingress could get the message late,
+    and the delay would begin only then. A malformed frame stays as it is: RabbitMQ refuses it."""
     try:
         held = [(begin, end) for name, begin, _, end in _headers(frame) if name == HOLDING]
     except (IndexError, error):
@@ -66,7 +66,7 @@ def _asks(frame: bytes) -> bool:
 
 
 def _headers(frame: bytes) -> Iterator[tuple[bytes, int, int, int]]:
-    """Yields the name of each header, where the header begins, where its value does with its type, and where it ends.
+    """Yields each header's name and three offsets in the frame: the header's begin, its value's type, the header's end.
 
     Raises:
         IndexError, error: the frame ends before its headers, or a type is unknown.
@@ -83,7 +83,7 @@ def _headers(frame: bytes) -> Iterator[tuple[bytes, int, int, int]]:
 
 
 def _table(frame: bytes) -> int:
-    """Where the headers begin, with their size; 0: there are none."""
+    """Returns the offset of the header table, which begins with its size; 0: the frame has no headers."""
     flags = frame[_PROPERTIES - 2] << 8 | frame[_PROPERTIES - 1]
     if not flags & _HEADERS:
         return 0
@@ -95,7 +95,8 @@ def _table(frame: bytes) -> int:
 
 
 def _size(kind: int, frame: bytes, place: int) -> int:
-    """The bytes of a value. Raises IndexError for a type that RabbitMQ does not know."""
+    """Returns how many bytes a value of the type `kind` has at the offset `place`. Raises IndexError for a type that
+    RabbitMQ does not know."""
     if kind in _NUMBERS:
         return _NUMBERS[kind].size
     if kind in _WITH_SIZE:

@@ -1,4 +1,4 @@
-"""Listens for AMQP clients, and bounds how many there are."""
+"""Listens for AMQP clients, and limits their number."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _BACKLOG: Final = 2_048
 
 
 class Door:
-    """A door before one cluster of RabbitMQ. `most`: the most clients at the same time; it closes further ones at
-    once. `tls`: the context with which it serves clients; None: without TLS."""
+    """A proxy for AMQP clients before one RabbitMQ cluster. `ingress_of`: as for `Requests`. `most`: the most clients
+    at the same time; the door closes further connections at once. `tls`: the TLS context for clients; None: no TLS."""
 
     def __init__(
         self, brokers: Brokers, *, ingress_of: Callable[[bytes], bytes | None], most: int, tls: SSLContext | None
@@ -38,11 +38,11 @@ class Door:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it takes clients."""
+        """Whether the door accepts clients."""
         return bool(self._servers)
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
-        """Takes clients of the listening sockets."""
+        """Begins to accept clients on the listening sockets."""
         loop = asyncio.get_running_loop()
         self._servers = [
             await loop.create_server(self._accepted, sock=listening, ssl=self._tls, backlog=_BACKLOG)
@@ -50,8 +50,11 @@ class Door:
         ]
 
     async def stop(self, *, drain_s: float, grace_s: float) -> None:
-        """Takes no more clients, and no more requests of present ones. Closes their connections after `drain_s`, in
-        which the broker's confirms still reach them, and cuts those that are open `grace_s` later."""
+        """Accepts no more clients, and reads no more requests of connected clients.
+
+        Closes their connections after `drain_s` seconds; until then the broker's confirms still reach them. Cuts
+        connections that are still open `grace_s` seconds later.
+        """
         for server in self._servers:
             server.close()
         self._servers = []
@@ -91,7 +94,7 @@ class Door:
 
 
 class _Refused(asyncio.Protocol):
-    """A connection for which there is no place."""
+    """Closes a client's connection at once, because the door has as many clients as it may have."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        cast(asyncio.Transport, transport).abort()  # uvloop's is no subclass
+        cast(asyncio.Transport, transport).abort()  # uvloop's transport is no subclass

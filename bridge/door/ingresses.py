@@ -1,4 +1,4 @@
-"""Says which exchange takes the delayed messages of another. Pure."""
+"""Says which exchange, the ingress, takes the delayed messages of a given exchange. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _OF_BROKER: Final = "amq."  # RabbitMQ reserves these names, so the plugin delay
 
 
 class Ingresses:
-    """The ingress of each exchange. Nobody asks the broker for it. Where it is missing, RabbitMQ refuses the publish
-    and closes the channel (404), so no message goes without its delay.
+    """Names the ingress of each exchange. The door does not ask the broker whether the ingress exists. If it is
+    missing, RabbitMQ refuses the publish and closes the channel (404), so no message loses its delay.
 
-    `ingress_of` names it. `own` begins the names of the bridge's own exchanges, and `plain` are exchanges without a
-    delay: their publishes stay as they are, and so do those to the default exchange.
+    `ingress_of`: returns the name. `own`: prefix of the bridge's own exchanges. `plain`: exchanges without delays.
+    Publishes to own, plain and `amq.*` exchanges, and to the default exchange, stay as they are.
     """
 
     def __init__(self, ingress_of: Callable[[str], str], *, own: str, plain: Collection[str] = ()) -> None:
@@ -26,10 +26,10 @@ class Ingresses:
         self._known: dict[bytes, bytes | None] = {}
 
     def of(self, exchange: bytes) -> bytes | None:
-        """The name of the ingress; None: publishes to this exchange stay as they are.
+        """Returns the name of the exchange's ingress; None: publishes to this exchange stay as they are.
 
         Raises:
-            BadFrame: no exchange can have the name, so a publish can't be delayed.
+            BadFrame: no exchange can have the ingress's name, so a publish can't be delayed.
         """
         if exchange not in self._known:
             if len(self._known) >= _REMEMBERED:
@@ -41,7 +41,7 @@ class Ingresses:
         try:
             name = exchange.decode()
         except UnicodeDecodeError:
-            return None  # RabbitMQ refuses it
+            return None  # RabbitMQ refuses the publish
         if not name or name == self._own or name.startswith((f"{self._own}.", _OF_BROKER)) or name in self._plain:
             return None
         try:

@@ -1,6 +1,6 @@
-"""Reads and changes the two methods that the door looks into: publishes and declares of exchanges. Pure.
+"""Reads and changes the two AMQP methods that the door inspects: `basic.publish` and `exchange.declare`. Pure.
 
-A frame here is a whole one: kind (1 byte), channel (2), size (4), payload, and the octet 206 at the end.
+Each frame here is whole: kind (1 byte), channel (2), size (4), payload, and the octet 206 at the end.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from struct import Struct
 from typing import Final
 
 HEAD_BYTES: Final = 7
-PUBLISH: Final = 60 << 16 | 40  # class basic, as the first four bytes of a payload
-DECLARE: Final = 40 << 16 | 10  # class exchange
+PUBLISH: Final = 60 << 16 | 40  # class and method as the first four bytes of a payload: basic.publish
+DECLARE: Final = 40 << 16 | 10  # exchange.declare
 DELAYED_TYPE: Final = b"x-delayed-message"
 LARGEST_PUBLISH: Final = 4 + 2 + 256 + 256 + 1
-"""The largest payload of a publish: class and method, ticket, two short texts, bits."""
+"""The largest payload of a publish, in bytes: class and method, ticket, two short texts, bits."""
 
 _HEAD: Final = Struct(">BHI")
 _CLOSE: Final = Struct(">HHH")
@@ -26,19 +26,19 @@ _PASSIVE: Final = 1
 
 
 class BadFrame(Exception):
-    """The client sent what is no frame of AMQP 0-9-1, or one that is too large to hold."""
+    """The client sent bytes that are no frame of AMQP 0-9-1, or a frame that is too large to hold."""
 
 
 def exchange_of(frame: bytes) -> bytes:
-    """The name of the exchange to which a publish goes."""
+    """Returns the name of the exchange in the frame of a publish."""
     return frame[_EXCHANGE + 1 : _EXCHANGE + 1 + frame[_EXCHANGE]]
 
 
 def published_to(exchange: bytes, frame: bytes) -> bytes:
-    """The same publish, to another exchange.
+    """Returns the frame of a publish with `exchange` in place of the exchange that it names.
 
     Raises:
-        BadFrame: AMQP has no room for the name.
+        BadFrame: the name is longer than AMQP allows.
     """
     if len(exchange) > _LONGEST_NAME:
         raise BadFrame(f"the exchange {exchange!r} has {len(exchange)} bytes; AMQP allows {_LONGEST_NAME}")
@@ -49,10 +49,11 @@ def published_to(exchange: bytes, frame: bytes) -> bytes:
 
 
 def as_passive(frame: bytes) -> bytes | None:
-    """The declare with its bit `passive` set, if it is for the plugin's type. None: it is for another type.
+    """Returns the frame of an exchange's declare with the bit `passive` set. None: the exchange is not of the plugin's
+    type.
 
     Raises:
-        BadFrame: its texts are longer than the frame.
+        BadFrame: the texts in the declare are longer than the frame.
     """
     kind = _EXCHANGE + 1 + frame[_EXCHANGE]
     if kind >= len(frame) or frame[kind + 1 : kind + 1 + frame[kind]] != DELAYED_TYPE:
@@ -64,7 +65,7 @@ def as_passive(frame: bytes) -> bytes | None:
 
 
 def close(code: int, reason: str) -> bytes:
-    """The frame that closes a connection."""
+    """Returns the frame `connection.close` with an AMQP reply code and a reason."""
     text = reason.encode()
     payload = b"%b%c%b%b" % (_CLOSE.pack(_CONNECTION, _CONNECTION_CLOSE, code), len(text), text, _NO_METHOD)
     return b"%b%b\xce" % (_HEAD.pack(_METHOD, 0, len(payload)), payload)

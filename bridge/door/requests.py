@@ -1,9 +1,9 @@
-"""Passes on what a client sends, and changes two methods in it. Pure.
+"""Passes the bytes that a client sends on to the broker, and changes two methods in them. Pure.
 
 A declare of the plugin's exchange type becomes passive. A publish with `x-delay` goes to the ingress of its exchange,
-without a header that makes RabbitMQ 4.4 hold it.
-All other bytes pass unchanged, bodies of any size as they come. The door holds a method or a header until it is whole,
-and a publish until its header has come, as only that says whether there is an `x-delay`.
+without the header that makes RabbitMQ 4.4 hold it.
+All other bytes pass unchanged, bodies of any size as they come. The door holds a method or a header until it is whole.
+It holds a publish until its header frame has come, because only that frame shows an `x-delay`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ _HEAD: Final = Struct(">BHI")
 _METHOD_ID: Final = Struct(">I")
 _METHOD, _HEADER, _BODY, _HEARTBEAT = 1, 2, 3, 8
 _END: Final = 0xCE
-_MARK: Final = delays.NAME  # the name of the plugin's exchange type begins with it too
+_MARK: Final = delays.NAME  # the name of the plugin's exchange type begins with these bytes too
 
 
 class Requests:
-    """What one client sends. `ingress_of`: the exchange for delayed messages of an exchange; None: it has none.
+    """Changes the bytes that one client sends. `ingress_of`: returns the exchange that takes delayed messages of an
+    exchange; None: there is no such exchange.
 
-    `delayed` and `made_passive` count what was changed.
+    `delayed` counts the publishes that go to an ingress, `made_passive` the declares that became passive.
     """
 
     def __init__(self, ingress_of: Callable[[bytes], bytes | None]) -> None:
@@ -39,13 +40,13 @@ class Requests:
         self._greeted = False
         self._rest = b""  # the beginning of a frame that is not whole yet
         self._streaming = 0  # bytes that are missing of a body's frame whose beginning has passed
-        self._publishes: dict[int, bytes] = {}  # by channel, those whose header has not come
+        self._publishes: dict[int, bytes] = {}  # by channel: publishes whose header frame has not come
         self.delayed = 0
         self.made_passive = 0
 
     @property
     def is_whole(self) -> bool:
-        """Whether a frame of the door's own could come next: no frame and no message has passed in part."""
+        """Whether the door may insert its own frame next: no frame has passed only in part."""
         return self._greeted and not self._streaming
 
     @property
@@ -53,7 +54,7 @@ class Requests:
         return len(self._rest) + sum(map(len, self._publishes.values()))
 
     def feed(self, data: bytes) -> bytes:
-        """Returns what may go to the broker now.
+        """Takes the client's next bytes, and returns the bytes that may go to the broker now.
 
         Raises:
             BadFrame: the client does not speak AMQP 0-9-1, or a frame is too large.
@@ -134,7 +135,7 @@ class Requests:
 
     @staticmethod
     def _header_behind(data: bytes, place: int, channel: int) -> int:
-        """Where the whole header frame of this channel ends that begins here; 0 if none does."""
+        """Returns the offset behind the channel's header frame that begins at `place`; 0: no whole one begins there."""
         if len(data) - place < HEAD_BYTES:
             return 0
         kind, of_channel, size = _HEAD.unpack_from(data, place)
@@ -151,7 +152,7 @@ class Requests:
         self._publishes[channel] = publish
 
     def _routed(self, publish: bytes, header: bytes) -> bytes:
-        """Returns the publish with its header, to the exchange that it belongs to."""
+        """Returns the frames of the publish and its header. With a delay, it goes to the ingress of its exchange."""
         if _MARK in header and delays.asks_for_delay(header):
             ingress = self._ingress_of(methods.exchange_of(publish))
             if ingress is not None:

@@ -88,10 +88,10 @@ OPERATIONS = (
 
 
 def create_app(pools: Pools) -> FastPath[FastAPI]:
-    """The ASGI application: the fast path, with FastAPI's application behind it as `app`.
+    """Returns the ASGI application: the fast path, with FastAPI's application behind it as `app`.
 
-    It starts the pools with its lifespan and stops them at its end. A process without the role `api` serves health and
-    metrics only.
+    The application starts the pools when its lifespan begins, and stops them when its lifespan ends. A process without
+    the role `api` serves health and metrics only.
 
     Raises:
         Undecided: the settings do not say who may use the bridge.
@@ -156,7 +156,8 @@ def create_app(pools: Pools) -> FastPath[FastAPI]:
 
 
 def served_app(pools: Pools) -> ASGIApp:
-    """The application as a server runs it: with an access log if the settings ask for one. Raises as `create_app`."""
+    """Returns the application as a server runs it, with an access log if the settings ask for one. Raises Undecided, as
+    `create_app` does."""
     app = create_app(pools)
     return AccessLog(app) if pools.settings.access_log else app
 

@@ -63,18 +63,18 @@ async def _validation_error(request: Request, error: Exception) -> Response:
 
 
 async def _client_gone(request: Request, error: Exception) -> Response:
-    return Response(status_code=499)  # nobody reads it
+    return Response(status_code=499)  # nobody reads this answer
 
 
 async def _anything(request: Request, error: Exception) -> Response:
     response = unforeseen(request)
-    # Starlette sends this response outside of the middleware that adds the id to all others.
+    # Starlette sends this response outside of the middleware that adds the request id to all other responses.
     response.headers["X-Request-ID"] = request_id.of(request.scope)
     return response
 
 
 def _allowed(request: Request) -> list[str]:
-    """The methods that the routes at the request's path take."""
+    """Returns the methods that the routes at the request's path take."""
     return [
         method
         for method in _METHODS

@@ -19,7 +19,7 @@ class EncodedBody(BridgeError):
 
 
 class TooLarge(BridgeError):
-    """The request, or the body of a message, has too many bytes. `field`: which of them."""
+    """The request, or the body of a message, has too many bytes. `field`: names the request or the body's field."""
 
     def __init__(self, *, field: str, size_bytes: int, limit_bytes: int) -> None:
         message = f"has {size_bytes} bytes; at most {limit_bytes} are allowed"
@@ -27,7 +27,7 @@ class TooLarge(BridgeError):
         self.errors = (FieldError(field=field, value=size_bytes, limit=limit_bytes, message=message),)
 
     def under(self, path: str) -> TooLarge:
-        """The same error with `path` in front of its field."""
+        """Returns the error with `path` in front of its field's name."""
         (error,) = self.errors
         return TooLarge(field=path + error.field, size_bytes=error.value, limit_bytes=error.limit)
 
@@ -51,8 +51,8 @@ class TooManyBytes(Unavailable):
 
 
 class StoodStill(Unavailable):
-    """The bridge stood still, and the request may have waited for longer than a call may last. `limit_s`: how long that
-    is."""
+    """The bridge stood still, and the request may have waited for longer than a call may last. `limit_s`: how many
+    seconds a call may last."""
 
     def __init__(self, limit_s: float) -> None:
         super().__init__(

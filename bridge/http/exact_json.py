@@ -25,7 +25,7 @@ class WideInt(int):
 
 
 class LongFloat(float):
-    """A number that JSON would write with other digits than it was read with. `literal`: its text as it was read."""
+    """A number whose float would be written with other digits. `literal`: the number's text as it was read."""
 
     __slots__ = ("literal",)
 
@@ -33,7 +33,7 @@ class LongFloat(float):
 
 
 def loads(document: bytes) -> Any:
-    """The value of the document.
+    """Parses a JSON document, and returns its value.
 
     Raises:
         ValueError: the document is not JSON (RFC 8259 has no NaN and no Infinity), nests too deep for the parser, or
@@ -57,7 +57,7 @@ def may_lose_digits(document: bytes) -> bool:
 
 
 def dumps(value: Any) -> bytes:
-    """The value as compact JSON in UTF-8.
+    """Returns the value as compact JSON in UTF-8.
 
     Raises:
         TypeError: the value nests deeper than 254 levels, or has half of a surrogate pair.

@@ -41,13 +41,13 @@ _LIMITS: Mapping[str, tuple[str, Callable[[_Context], str]]] = {
 
 
 def parse(model: type[Model], value: Any, *, under: str = "") -> Model:
-    """The value, checked by the model.
+    """Checks a value by the model, and returns the model's instance.
 
     Args:
         under: the start of every field's path in errors, such as `"messages.3."`.
 
     Raises:
-        InvalidRequest: it lists every field that is wrong.
+        InvalidRequest: the value is wrong; the error lists every wrong field.
     """
     if isinstance(value, Mapping) and len(value) > _MOST_FIELDS:
         message = f"must have at most {_MOST_FIELDS} fields"
@@ -57,7 +57,7 @@ def parse(model: type[Model], value: Any, *, under: str = "") -> Model:
     except ValidationError as error:
         found = field_errors(error.errors(include_url=False), known=tuple(model.model_fields))
         refused = [renamed(field_error, under) for field_error in found]
-    # Not within the `except`: the error would keep pydantic's, and that one keeps the whole value.
+    # Not within the `except`: this error would keep pydantic's error, which keeps the whole value.
     raise InvalidRequest(*refused)
 
 
@@ -68,7 +68,7 @@ def renamed(error: FieldError, under: str) -> FieldError:
 
 
 def field_errors(errors: Iterable[Mapping[str, Any]], *, known: Sequence[str] = ()) -> Iterator[FieldError]:
-    """Field errors from the errors of pydantic or FastAPI.
+    """Yields field errors for the errors of pydantic or FastAPI.
 
     Args:
         known: the valid names at the top level. An error about an unknown field there lists them as its limit.
@@ -102,7 +102,7 @@ def field_errors(errors: Iterable[Mapping[str, Any]], *, known: Sequence[str] = 
 
 
 def _cut(value: Any) -> Any:
-    """The value, or the beginning of a large one: more than an answer shows of it."""
+    """Returns the value; of a large value only the beginning, which is still more than an answer shows."""
     left = _MOST_PARTS
 
     def begin(part: Any) -> Any:

@@ -45,8 +45,8 @@ class Guard:
     async def admit(
         self, request: _Scoped, need: Need, topic: Callable[[], str] | None = None, *, sessions: bool = False
     ) -> Caller:
-        """Returns the caller. `sessions`: a browser's session counts too. `topic` and errors are those of
-        `Access.admit`, `check_local` and `check_same_site`."""
+        """Checks a request, and returns its caller. `need` and `topic`: as for `Access.admit`. `sessions`: a browser's
+        session may replace the token. Raises what `Access.admit`, `check_local` and `check_same_site` raise."""
         if self._access is None:
             if self._local_only:
                 check_local(request.scope["headers"])
@@ -66,7 +66,7 @@ class Guard:
         return caller
 
     def handler(self, pools: Pools, operation: Operation) -> Handler:
-        """The function that answers a request for the operation."""
+        """Returns the function that checks and answers requests for the operation."""
         run, need = answered_once(operation, recorded(operation)), operation.need
 
         async def run_if_admitted(call: ApiCall) -> Response:

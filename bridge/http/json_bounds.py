@@ -1,7 +1,7 @@
-"""Bounds the memory that reading JSON takes, before anybody reads it. Pure.
+"""Limits the memory that parsing a JSON document takes, before a parser gets the document. Pure.
 
-Each value becomes an object, and an empty one has three bytes as text and 64 in memory. 15 MiB of `{},{},…` took 500
-MiB. So the values are counted first, by the characters between them.
+Each JSON value becomes a Python object. An empty one takes three bytes as text and 64 bytes in memory: 15 MiB of
+`{},{},…` took 500 MiB. So this module first counts the values, by the characters between them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Final
 from bridge.http.errors import TooManyValues
 
 LARGE_BYTES: Final = 1024 * 1024
-"""A smaller document never passes the limit."""
+"""A document of at most this size never passes the limit, so its values are not counted."""
 
 MOST_BYTES: Final = 48 * 1024 * 1024
-"""The most memory that the values of one document take. Texts take little more than their bytes, and do not count."""
+"""The most memory that the values of one document may take. Strings take little more than their bytes, so their text
+does not count."""
 
 # What each character announces, in bytes of memory, measured with CPython 3.11: an object, a list, a member of an
 # object, and any further value.
@@ -24,10 +25,10 @@ _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 def weigh(document: bytes) -> bytes:
-    """Returns the document.
+    """Checks that parsing the document takes little memory, and returns the document unchanged.
 
     Raises:
-        TooManyValues: reading it would take more than `MOST_BYTES`.
+        TooManyValues: parsing the document would take more than `MOST_BYTES`.
     """
     if len(document) > LARGE_BYTES and _cost(document, 0, len(document)) > MOST_BYTES and _is_beyond(document):
         raise TooManyValues(MOST_BYTES)
@@ -35,7 +36,8 @@ def weigh(document: bytes) -> bytes:
 
 
 def _is_beyond(document: bytes) -> bool:
-    """Leaves out the characters in texts. This takes a microsecond for each text, and ends at the limit."""
+    """Whether the values take more than `MOST_BYTES`, if characters inside strings do not count. This check takes a
+    microsecond for each string, and ends at the limit."""
     cost = at = 0
     for string in _STRING.finditer(document):
         cost += _cost(document, at, string.start())

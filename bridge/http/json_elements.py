@@ -1,4 +1,4 @@
-"""Splits a JSON array into its elements without reading them, so that a reader holds one of them at a time. Pure."""
+"""Splits a JSON array into its elements without parsing them, so that a reader can parse one at a time. Pure."""
 
 from __future__ import annotations
 
@@ -25,21 +25,23 @@ class TooManyElements(Exception):
 
 
 def elements(document: bytes, at: int, *, most: int) -> tuple[list[tuple[int, int]], int]:
-    """Returns where the text of each element begins and ends, and the place behind the array. An element may be no
-    valid JSON.
+    """Returns where the text of each element begins and ends, and the place behind the array. An element may be invalid
+    JSON.
 
     Args:
         at: the place behind the array's opening bracket.
+        most: how many elements the array may have.
 
     Raises:
-        NoArray, TooManyElements
+        NoArray: the array does not end, or its brackets or quotes do not fit.
+        TooManyElements: the array has more than `most` elements.
         TooManyValues: there are more than half a million brackets.
     """
     found: list[tuple[int, int]] = []
     start, depth, brackets = at, 0, 0
     while True:
         passed = (_TO_BRACKET if depth else _TO_END).match(document, at)
-        assert passed is not None  # it matches nothing, too
+        assert passed is not None  # the pattern also matches an empty text
         at = passed.end()
         character = document[at : at + 1]
         at += 1

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 Result = TypeVar("Result")
 
 _LARGE_BYTES: Final = 256 * 1024  # parsed within some milliseconds
-# One thread: each further one would take as much of the interpreter from the event loop.
+# One thread: each further thread would take as much of the interpreter's time from the event loop.
 _THREAD: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="large-bodies")
 
 

@@ -65,7 +65,7 @@ KINDS: Mapping[type[BridgeError], ProblemType] = {
 
 
 def problem(error: BridgeError, identity: str) -> dict[str, Any]:
-    """The members of the problem. `identity`: the request id."""
+    """Returns the members of the problem document for the error. `identity`: the request id."""
     problem_type = next(KINDS[cls] for cls in type(error).__mro__ if cls in KINDS)
     members = members_of(problem_type, str(error), identity, getattr(error, "errors", ()))
     if isinstance(error, errors.Conflict) and error.state is not None:
@@ -78,13 +78,13 @@ def problem(error: BridgeError, identity: str) -> dict[str, Any]:
 
 
 def internal(identity: str) -> dict[str, Any]:
-    """The members of the problem for an error in the bridge itself."""
+    """Returns the members of the problem for an error in the bridge itself. `identity`: the request id."""
     detail = "an unexpected error in the bridge: the line of its log with this request_id has the traceback"
     return members_of(INTERNAL, detail, identity)
 
 
 def answer(request: Request, error: BridgeError) -> Response:
-    """The response to an error of the bridge's tree."""
+    """Returns the response to an error of the bridge's tree."""
     headers = error.headers if isinstance(error, access.Refused) else None
     if isinstance(error, errors.Unavailable | errors.RequestUnderWay):
         headers = {"Retry-After": str(error.retry_after_s)}
@@ -94,7 +94,7 @@ def answer(request: Request, error: BridgeError) -> Response:
 
 
 def document(problem_type: ProblemType, detail: str, identity: str) -> bytes:
-    """The problem as JSON, for a request that is refused before it is parsed."""
+    """Returns the problem as JSON, for a request that is refused before it is parsed. `identity`: the request id."""
     return exact_json.dumps(members_of(problem_type, detail, identity))
 
 
@@ -106,12 +106,12 @@ def answer_of(
     headers: Mapping[str, str] | None = None,
     **members: Any,
 ) -> Response:
-    """The response with a problem that no error of the tree maps to. `members`: added to the problem's."""
+    """Returns a response with a problem for which the tree has no error. `members`: further members of the problem."""
     return _response(members_of(problem_type, detail, request_id.of(request.scope)) | members, headers)
 
 
 def unforeseen(request: Request) -> Response:
-    """The response to an error in the bridge itself."""
+    """Returns the response to an error in the bridge itself."""
     return _response(internal(request_id.of(request.scope)), None)
 
 
@@ -132,7 +132,7 @@ def members_of(
 
 
 def shown(value: Any) -> Any:
-    """The value as an answer repeats it: a long one is cut."""
+    """Returns the value as an answer repeats it: a long value is cut."""
     try:
         text = value if isinstance(value, str) else exact_json.dumps(value).decode()
     except TypeError:
@@ -143,5 +143,5 @@ def shown(value: Any) -> Any:
 
 
 def _response(members: Mapping[str, Any], headers: Mapping[str, str] | None) -> Response:
-    # Answers repeat values, and a client may have put its token into one by mistake, such as into the query.
+    # Answers repeat values, and a client may have put its token into a value by mistake, such as into the query.
     return Response(masked(exact_json.dumps(members)), members["status"], headers, MEDIA_TYPE)

@@ -15,7 +15,7 @@ _VALID = re.compile(rb"(?!.{0,124}dbt_)[A-Za-z0-9._:/+=@-]{1,128}")
 
 
 class RequestId:
-    """ASGI middleware: keeps the id in the scope, where `of` reads it."""
+    """ASGI middleware: keeps the request's id in the scope, where `of` reads it, and adds it to the answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -36,7 +36,7 @@ class RequestId:
 
 
 def give(scope: Scope, given: bytes) -> bytes:
-    """Sets and returns the request's id: `given` if it is valid, else a new one. What the call logs names it."""
+    """Sets and returns the request's id: `given` if it is valid, else a new one. Log lines of the request have it."""
     identity = given if given and _VALID.fullmatch(given) else new()
     scope["request_id"] = text = identity.decode()
     log_scope.enter(text)
@@ -44,11 +44,11 @@ def give(scope: Scope, given: bytes) -> bytes:
 
 
 def new() -> bytes:
-    """A new id: 96 random bits in hex."""
+    """Returns a new id: 96 random bits in hex."""
     return b"%024x" % getrandbits(96)
 
 
 def of(scope: Scope) -> str:
-    """The id of the scope's request; empty before it has one."""
+    """Returns the id of the scope's request; empty if the request has none yet."""
     request_id: str = scope.get("request_id", "")
     return request_id

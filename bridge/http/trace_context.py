@@ -1,7 +1,7 @@
-"""Gives messages the trace context of the request that sends them: its headers `traceparent` and `tracestate`.
+"""Gives messages the trace context of the request that sends them: the headers `traceparent` and `tracestate`.
 
-The bridge hands the values on as they are, so an invalid one too. Only their length and characters are limited: a
-longer one is left out, as the headers of a message have a limit.
+The bridge passes the values on as they are, even if they are invalid. It limits only their length and characters: it
+leaves out a longer value, because the headers of a message have a limit.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from bridge.tracing.context import PARENT, STATE
 
 _PARENT, _STATE = PARENT.encode(), STATE.encode()
 
-# Of `tracestate` the standard wants 512 characters to be handed on. `traceparent` has 55 today.
+# The standard asks to pass on 512 characters of `tracestate`. `traceparent` has 55 today.
 _VALUE: Final = re.compile(rb"[!-~](?:[ -~]{0,510}[!-~])?")
 
 
 def given(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str] | None:
-    """Returns the headers that the request's messages get. None: it has no `traceparent`."""
+    """Returns the trace headers for the request's messages. None: it has no `traceparent`, or one beyond the limits."""
     for name, value in headers:
         if name == _PARENT:
             return _context(value, headers)
@@ -29,7 +29,7 @@ def given(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str] | None:
 
 
 def carried(draft: Draft, context: Mapping[str, str] | None) -> Draft:
-    """Returns the message with the context that the request gives. A message with one of its headers keeps its own."""
+    """Returns the message with the request's trace headers, `context`. A message with such a header keeps its own."""
     if context is None:
         return draft
     envelope = draft.envelope

@@ -25,7 +25,7 @@ class DoorProcess(Server):
         self._settings = dict(settings)
 
     def at(self, amqp_url: str) -> str:
-        """The same URL, by way of the door."""
+        """Returns the URL with the door's host and port in place of RabbitMQ's."""
         start, at, rest = amqp_url.partition("@")
         _, slash, vhost = rest.partition("/")
         return f"{start}{at}127.0.0.1:{self.port}{slash}{vhost}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 _LONGEST_REASON: Final = 300
-"""Characters of the last line of a log."""
+"""The most characters of a log's last line in a `reason`."""
 
 
 class LocalError(Exception):
@@ -16,8 +16,8 @@ class LocalError(Exception):
 
 
 class NotStarted(LocalError):
-    """A server ended while it started, or did not answer. The text has the end of its log, and `reason` only the last
-    line."""
+    """A server ended while it started, or did not answer. The error's text has the end of the server's log. `reason`
+    has only the log's last line."""
 
     def __init__(self, says: str, log_file: Path, last_words: Sequence[str]) -> None:
         end = [f"; the end of {log_file}:", *last_words] if last_words else []

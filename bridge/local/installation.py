@@ -11,10 +11,10 @@ from bridge.local.errors import LocalError, require_program
 
 @dataclass(frozen=True)
 class Installation:
-    """This machine's programs, or those below `folder`, which has the unpacked files of another system.
+    """Finds programs on this machine, or below `folder`, which has the unpacked files of another Debian system.
 
-    A program from a folder runs in bubblewrap. It sees the files of that system and its own data. It shares this
-    machine's network, processes, and names of hosts and users. It needs no root permission.
+    A program from a folder runs in bubblewrap. The program sees the files of that system and its own data. It shares
+    this machine's network, processes, and names of hosts and users. It needs no root permission.
     """
 
     folder: Path | None = None

@@ -26,7 +26,8 @@ def free_ports(count: int) -> list[int]:
 
 
 def kept_ports(file: Path, names: Sequence[str]) -> dict[str, int]:
-    """Returns a free port for each name: the one that the file has for it, if that is still free. Writes the file."""
+    """Returns a free port for each name: the port that the file has for the name, if it is still free. Writes the ports
+    to the file."""
     try:
         former = dict(json.loads(file.read_text()))
     except (OSError, ValueError, TypeError):
@@ -76,7 +77,7 @@ def _reserve(port: int) -> bool:
     except OSError:
         reservation.close()
         return False
-    reservation.detach()  # it ends with the process
+    reservation.detach()  # the reservation ends with the process
     return True
 
 

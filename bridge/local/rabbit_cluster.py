@@ -94,7 +94,7 @@ class RabbitCluster:
             epmd.stop()
 
     def kill(self) -> None:
-        """SIGKILL to every node."""
+        """Sends SIGKILL to every node."""
         for node in self.nodes:
             node.kill()
         for epmd in self._epmds:

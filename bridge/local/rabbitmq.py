@@ -88,7 +88,7 @@ class RabbitNode(Server):
 
     @property
     def pid(self) -> int:
-        """The Erlang VM's process id; LocalError when it does not run."""
+        """The Erlang VM's process id. Raises LocalError if the VM does not run."""
         launched = super().pid
         # The VM writes its pid to a file. So this is right even if the launched process is only its parent.
         written = self._pid_file.read_text().strip() if self._pid_file.exists() else ""
@@ -101,7 +101,7 @@ class RabbitNode(Server):
     def program(self, name: str) -> list[str]:
         """Returns the command line of one of RabbitMQ's programs, without arguments.
 
-        These are the scripts below lib, because those in PATH run only as the users root and rabbitmq.
+        It names the script below lib, because the scripts in PATH run only as the users root and rabbitmq.
         """
         readable = self._tls.files if self._tls else ()
         path = f"/usr/lib/rabbitmq/bin/{name}"
@@ -163,7 +163,7 @@ class RabbitNode(Server):
             self._epmd.kill()
 
     def ctl(self, *arguments: str) -> str:
-        """Runs rabbitmqctl against this node and returns what it prints; LocalError when it fails."""
+        """Runs rabbitmqctl against this node and returns its output. Raises LocalError if rabbitmqctl fails."""
         if not self.running:
             raise LocalError(f"RabbitMQ {self.node_name} is not running")
         done = subprocess.run(
@@ -183,8 +183,8 @@ class RabbitNode(Server):
     def sync(self) -> None:
         """Writes RabbitMQ's tables to their files.
 
-        RabbitMQ does so only within a second. If the node is killed before that, it loses a quorum queue that was just
-        declared, with its confirmed messages. The queue does not answer after the next start.
+        RabbitMQ itself writes them up to a second later. If the node is killed before that, it loses a quorum queue
+        that was just declared, with its confirmed messages. The queue does not answer after the next start.
         """
         self.ctl("eval", "[dets:sync(Table) || Table <- dets:all()].")
 

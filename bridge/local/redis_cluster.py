@@ -14,7 +14,7 @@ SLOTS = 16_384
 
 
 class _Master(RedisNode):
-    """A node with a part of the slots. It answers even if another node is away."""
+    """A node with a part of the slots. It serves its part even while another node is away."""
 
     slots: tuple[int, int] = (0, 0)  # the first slot, and the one after the last
     met: bool = False  # whether the other nodes know it
@@ -106,6 +106,6 @@ class RedisCluster:
             node.wait_until_stopped()
 
     def kill(self) -> None:
-        """SIGKILL to every node."""
+        """Sends SIGKILL to every node."""
         for node in self.nodes:
             node.kill()

@@ -15,8 +15,8 @@ DOWN_AFTER_MS = 1_000
 
 
 class _Member(RedisNode):
-    """A Redis server that begins as the replica of `master`, or as a master if there is none. The role that the
-    sentinels give it stays over stop and start."""
+    """A Redis server that begins as the replica of `master`, or as a master if `master` is None. The role that the
+    sentinels give the server stays over stop and start."""
 
     master: RedisNode | None = None
 
@@ -71,7 +71,7 @@ class _Sentinel(Server):
         )
 
     def is_ready(self) -> bool:
-        """Whether it knows the replica and the other sentinels; without them there is no failover."""
+        """Whether the sentinel knows the replica and the other sentinels; without them there is no failover."""
         return f"slaves=1,sentinels={self._size}" in ask(self.port, "INFO sentinel")
 
 
@@ -104,7 +104,7 @@ class RedisSentinels:
 
     @property
     def master(self) -> RedisNode:
-        """The member that is the master for the first sentinel."""
+        """The member that the first sentinel regards as the master."""
         address = ask(self.sentinels[0].port, f"SENTINEL GET-MASTER-ADDR-BY-NAME {SERVICE}").split()
         return next(member for member in self.members if str(member.port) in address)
 

@@ -13,7 +13,7 @@ from bridge.local.rabbitmq import PASSWORD, USER
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunningServers:
-    """The servers of a running stack. `management_url` None: RabbitMQ is not the stack's own."""
+    """The servers of a running stack. `management_url` None: the stack did not start RabbitMQ itself."""
 
     http_url: str
     amqp_url: str
@@ -27,7 +27,8 @@ def data_dir(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def running_servers(folder: Path) -> RunningServers | None:
-    """The servers of the stack that runs on the folder. None: there is none, or its bridge has ended."""
+    """Returns the servers of the running stack whose folder this is. None: no stack has run there, or its bridge has
+    ended."""
     try:
         content = json.loads((folder / "run.json").read_text())
         if not any(Path(f"/proc/{pid}").exists() for pid in content["pids"]["bridge"]):

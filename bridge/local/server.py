@@ -26,7 +26,7 @@ _spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
 
 
 def spawn(command: Sequence[str], environment: Mapping[str, str], log_file: Path) -> subprocess.Popen[bytes]:
-    """Starts a child that dies with this process. It has its own session, so a terminal sends it no Ctrl-C.
+    """Starts a child that dies with this process. The child has its own session, so a terminal sends it no Ctrl-C.
 
     setpriv sets the parent-death signal and then becomes the command, so the child's pid is the command's. `preexec_fn`
     would be unsafe in a process with threads.
@@ -49,7 +49,7 @@ def _all_stopped(pid: int) -> bool:
     """Returns whether every thread of the process is stopped or has ended."""
     try:
         stats = [stat.read_text() for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
-    except OSError:  # a thread has ended meanwhile
+    except OSError:  # a thread has ended since the listing
         return False
     return all(stat.rpartition(")")[2].split()[0] in "TZX" for stat in stats)
 
@@ -79,7 +79,7 @@ class Server(ABC):
 
     @abstractmethod
     def command(self) -> list[str]:
-        """Returns the command line. It may also write the files that the program reads at its start."""
+        """Returns the command line of the program. May also write files that the program reads at its start."""
 
     @property
     @abstractmethod
@@ -91,7 +91,7 @@ class Server(ABC):
         """Whether the server answers its clients now."""
 
     def environment(self) -> dict[str, str]:
-        """The child's whole environment."""
+        """The whole environment of the server's process."""
         return dict(os.environ)
 
     @property
@@ -101,12 +101,12 @@ class Server(ABC):
 
     @property
     def running(self) -> bool:
-        """Whether the process exists. A frozen process does."""
+        """Whether the process exists. A frozen process counts as running."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
-        """The server's process id. LocalError: it does not run."""
+        """The server's process id. Raises LocalError if the server does not run."""
         if self._process is None or self._process.poll() is not None:
             raise LocalError(f"{self.title} is not running")
         return self.installation.pid(self._process.pid)
@@ -119,7 +119,7 @@ class Server(ABC):
         self.stop()
 
     def start(self) -> None:
-        """Starts the server and waits until it answers. Does nothing if it runs. LocalError: it failed."""
+        """Starts the server and waits until it answers. Does nothing if it runs. Raises LocalError if that fails."""
         if self.running:
             return
         self.launch()
@@ -130,7 +130,8 @@ class Server(ABC):
             raise
 
     def launch(self) -> None:
-        """Starts the process and does not wait until it answers. LocalError: another program has one of its ports."""
+        """Starts the process and does not wait until it answers. Raises LocalError if another program has one of the
+        server's ports."""
         # Otherwise another program's server would answer in place of ours.
         if taken := [port for port in self.ports if not is_free(port)]:
             raise LocalError(f"{self.title} can't start: another program listens on port {taken[0]}; stop it first")
@@ -138,11 +139,12 @@ class Server(ABC):
         self._process = self.begin()
 
     def begin(self) -> Child:
-        """Starts the process."""
+        """Starts the process, and checks no ports. `launch` calls it."""
         return spawn(self.command(), self.environment(), self.log_file)
 
     def wait_until_ready(self) -> None:
-        """Waits until the launched server answers. NotStarted: it ended before, or took too long."""
+        """Waits until the launched server answers. Raises NotStarted if the server ended before, or took longer than
+        `start_timeout_seconds`."""
         give_up_at = time.monotonic() + self.start_timeout_seconds
         while not self.is_ready():
             if not self.running:
@@ -190,8 +192,8 @@ class Server(ABC):
     def freeze(self) -> None:
         """Suspends the server (SIGSTOP): its connections stay open, and it does not answer.
 
-        One thread receives the signal and stops the others. On a busy machine these may answer calls until then, so
-        this returns once every thread has stopped.
+        One thread receives the signal and stops the other threads, which may answer calls until then on a busy machine.
+        So this method returns only when every thread has stopped.
         """
         pid = self.pid
         os.kill(pid, signal.SIGSTOP)

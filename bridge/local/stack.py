@@ -30,7 +30,7 @@ RESTART_PAUSE_SECONDS = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class StackSettings:
-    """The settings of `make run`. With an URL of RabbitMQ or Redis, the stack uses that server and starts none."""
+    """The settings of `make run`. With a URL of RabbitMQ or Redis, the stack uses that server and starts none."""
 
     http_port: int = 8080  # 0: any free one
     amqp_url: str | None = None
@@ -86,7 +86,7 @@ class Stack:
         return [server for server in (self.redis, self.rabbitmq) if server is not None]
 
     def start(self) -> None:
-        """Starts all servers and waits until each answers. LocalError: one does not."""
+        """Starts all servers and waits until each answers. Raises LocalError if one does not."""
         for group in (self.stores, [self.bridge]):
             for server in group:
                 with self._in_one_line(server):
@@ -98,7 +98,7 @@ class Stack:
 
     @contextmanager
     def _in_one_line(self, server: Server) -> Iterator[None]:
-        """Says in one line why the server does not start, what to do, and where its log is."""
+        """Turns NotStarted into a LocalError of one line: why the server does not start, what to do, its log file."""
         try:
             yield
         except NotStarted as error:
@@ -111,7 +111,7 @@ class Stack:
         return f"Set BRIDGE_LOCAL_DIR to an empty folder, or {setting} to a {server.title} that runs"
 
     def watch(self) -> None:
-        """Restarts every server that ends. Returns only by an exception."""
+        """Restarts every server that ends. Runs until an exception is raised."""
         while True:
             time.sleep(WATCH_SECONDS)
             self.revive()
@@ -163,7 +163,7 @@ class Stack:
 
 
 def run(settings: StackSettings) -> None:
-    """Starts the stack and keeps it running until SIGINT, SIGTERM or SIGHUP. LocalError: it can't start."""
+    """Starts the stack and keeps it running until SIGINT, SIGTERM or SIGHUP. Raises LocalError if it can't start."""
     with _named(settings.data_dir):
         _run(settings)
 
@@ -194,7 +194,7 @@ def _interrupt(number: int, frame: object) -> None:
 
 @contextmanager
 def _named(folder: Path) -> Iterator[None]:
-    """Names the folder and the remedy where it has no room, or a file in it can't be written."""
+    """Turns an OSError into a LocalError that names the file or folder that can't be written, and the remedy."""
     try:
         yield
     except OSError as error:

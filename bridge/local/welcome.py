@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def welcome(http_url: str, *, amqp_url: str, management_url: str | None, logs: Path) -> str:
-    """Returns the URLs, and an example that works as it is printed."""
+    """Returns a text with the URLs, and with an example whose commands work as printed."""
     management = f"  RabbitMQ page  {management_url}\n" if management_url else ""
     program = shlex.quote(_program())
     return f"""
@@ -31,6 +31,6 @@ Ctrl-C stops all servers. They keep their data for the next start.
 
 
 def _program() -> str:
-    """The path of the command of this installation, from the working folder if it is below that."""
+    """Returns the path of this installation's command `delaybridge`; relative if it is below the working folder."""
     program, here = Path(sys.prefix, "bin", "delaybridge"), Path.cwd()
     return str(program.relative_to(here) if program.is_relative_to(here) else program)

@@ -1,1 +1,1 @@
-"""Counts for Prometheus, one module a theme. Counters belong to this process; `states` is read at each scrape."""
+"""Defines the metrics for Prometheus, one module for each theme. All but those of `states` belong to this process."""

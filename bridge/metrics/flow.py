@@ -1,6 +1,6 @@
-"""Reads how many messages passed this process so far, and how late they were released, for the overview.
+"""Reads how many messages passed this process so far, and how late it released them, for the overview.
 
-The counts are those of the metrics, as JSON values: another process may ask for them.
+The counts are those of the metrics. They are JSON values, because another process may ask for them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from bridge.metrics.registry import REGISTRY
 
 STEPS: Final = ("accepted", "released", "delivered", "acked", "dead")
-"""The ways of a message that are counted by topic, each by the metric of its name."""
+"""The steps in a message's life that metrics count by topic. Each step has the name of its metric."""
 
 _COUNTERS: Final = {f"delaybridge_{step}_total": step for step in (*STEPS, "released_late")}
 _LAG: Final = "delaybridge_release_lag_seconds"
@@ -20,8 +20,8 @@ _LAG: Final = "delaybridge_release_lag_seconds"
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What some processes counted until a moment of `monotonic()`. `by_step`: by step, then by the label of the topic.
-    `lags`: of releases, by the upper bound of each bucket in seconds, with those of the smaller buckets."""
+    """The sums of what some processes counted. `at_s`: the moment of the reading, by `monotonic()`. `by_step`: counts
+    by step, then by the topic's label. `lags`: how many releases were at most so late, by bucket bound in seconds."""
 
     at_s: float
     by_step: Mapping[str, Mapping[str, float]]
@@ -30,8 +30,9 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """How late the releases of an interval were, as the upper bound of a bucket of the metric. None: no release, or it
-    was later than the last bound. `late`: how many of them were later than 100 ms."""
+    """How late the releases of an interval of `over_s` seconds were. `late`: how many of the `released` copies were
+    later than 100 ms. `p50_ms` and `p99_ms`: percentiles of the lateness, rounded up to the bound of a bucket of the
+    metric; None: no release, or later than the last bound."""
 
     released: int
     late: int
@@ -41,7 +42,7 @@ class Lateness:
 
 
 async def counted_here() -> Mapping[str, Any]:
-    """The counts of this process."""
+    """Returns the counts of this process so far as JSON values, for `summed`."""
     by_step: dict[str, dict[str, float]] = {step: {} for step in _COUNTERS.values()}
     lags: list[tuple[float, float]] = []
     names = [*_COUNTERS, f"{_LAG}_bucket"]
@@ -57,7 +58,8 @@ async def counted_here() -> Mapping[str, Any]:
 
 
 def summed(at_s: float, counts: Iterable[Mapping[str, Any] | None]) -> Counted:
-    """The sums of what `counted_here` returned in several processes. None: a process did not answer."""
+    """Returns the sums of the counts of several processes. `at_s`: the moment of the reading, by `monotonic()`.
+    `counts`: what `counted_here` returned in each process; None: the process did not answer."""
     by_step: dict[str, dict[str, float]] = {step: {} for step in _COUNTERS.values()}
     lags: dict[float, float] = {}
     for counted in counts:
@@ -72,8 +74,8 @@ def summed(at_s: float, counts: Iterable[Mapping[str, Any] | None]) -> Counted:
 
 
 def rates(before: Counted, now: Counted) -> dict[str, dict[str, float]]:
-    """How many messages a second passed each step, by topic. A process that was started again counts from 0, so what
-    became less counts as none."""
+    """Returns messages a second by step, then by topic. A restarted process counts from 0, so a sum that became smaller
+    gives a rate of 0."""
     over_s = max(now.at_s - before.at_s, 0.001)
     return {
         step: {
@@ -85,7 +87,7 @@ def rates(before: Counted, now: Counted) -> dict[str, dict[str, float]]:
 
 
 def lateness(before: Counted, now: Counted) -> Lateness:
-    """How late the releases between the two moments were, of all topics."""
+    """Returns how late the releases of all topics between the two readings were."""
     counts = [(bound, max(0.0, number - before.lags.get(bound, 0))) for bound, number in sorted(now.lags.items())]
     released = int(counts[-1][1]) if counts else 0
     late = sum(now.by_step["released_late"].values()) - sum(before.by_step["released_late"].values())

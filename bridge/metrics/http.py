@@ -9,7 +9,7 @@ from prometheus_client import Counter
 from bridge.metrics.registry import counter, gauge, histogram
 
 OTHER: Final = "other"
-"""The operation of requests that are for none: pages, and paths that do not exist."""
+"""The label of requests that are for no operation: pages, and paths that do not exist."""
 
 CONNECTIONS: Final = gauge("http_connections", "Open connections of clients")
 WAITING_PULLS: Final = gauge("http_waiting_pulls", "Pulls that wait for a message: long polls")
@@ -31,7 +31,8 @@ _SECONDS: Final = histogram(
 
 
 class Requests:
-    """The requests for one operation. It keeps its metrics, so that a request costs no look-up in the library."""
+    """Counts the requests for one operation. Keeps the operation's metrics, so that a request needs no look-up in the
+    metrics library."""
 
     def __init__(self, operation: str) -> None:
         self._operation = operation
@@ -39,7 +40,7 @@ class Requests:
         self._by_code: dict[int, Counter] = {}
 
     def answered(self, code: int, took_s: float) -> None:
-        """Counts a request that was answered with the status `code`."""
+        """Counts a request that was answered with the status `code`. `took_s`: time from its head to its answer."""
         counted = self._by_code.get(code)
         if counted is None:
             counted = self._by_code[code] = _REQUESTS.labels(self._operation, str(code))
@@ -51,7 +52,7 @@ _by_operation: Final[dict[str, Requests]] = {}
 
 
 def requests(operation: str) -> Requests:
-    """Returns the requests for an operation. Operations are those of the code, so there is a fixed number."""
+    """Returns the counter of an operation's requests. The code defines the operations, so their number is fixed."""
     found = _by_operation.get(operation)
     if found is None:
         found = _by_operation[operation] = Requests(operation)

@@ -1,4 +1,4 @@
-"""Keeps how late this process's latest releases of a topic were, for the answer about one topic."""
+"""Keeps how late this process's latest releases of each topic were, for the API's answer about one topic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _lateness_ms: Final = Recent[str, deque[float]](_MOST_WINDOWS)
 
 
 def note(topic: str, late_ms: float) -> None:
-    """Notes one release of the topic."""
+    """Notes one release of the topic, `late_ms` after the due moment."""
     window = _lateness_ms.get(topic)
     if window is None:
         window = deque(maxlen=_LATEST)
@@ -23,8 +23,8 @@ def note(topic: str, late_ms: float) -> None:
 
 
 def lateness_ms(topic: str) -> Mapping[str, float | None]:
-    """Percentiles of the lateness of this process's latest releases of the topic; None if there were none, or if a
-    thousand other topics have had a release since."""
+    """Returns percentiles and maximum, in ms, of how late this process's latest releases of the topic were. Each is
+    None if the topic had no release, or if a thousand other topics have had a release since."""
     latest = sorted(_lateness_ms.get(topic) or ())
     if not latest:
         return dict.fromkeys(("p50", "p90", "p99", "max"))

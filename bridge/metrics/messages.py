@@ -1,6 +1,6 @@
 """Counts what happens to messages, by topic, and measures how late they are.
 
-The histograms are of all topics together: one of each topic would cost more series than all its counters.
+A histogram covers all topics together. One for each topic would cost more series than all counters of the topic.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def released(topic: str, late_ms: float) -> None:
 
 
 def acked(topic: str, *took_ms: int) -> None:
-    """Counts acks of messages of one topic. `took_ms`: for each, the time since its due moment."""
+    """Counts acks of messages of one topic. `took_ms`: for each message, the milliseconds since its due moment."""
     if took_ms:
         ACKED.add(topic, len(took_ms))
         for one_ms in took_ms:

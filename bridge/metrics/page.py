@@ -20,7 +20,7 @@ from bridge.metrics.registry import REGISTRY
 
 
 async def counted_here() -> list[Any]:
-    """The metrics of this process as JSON values, for `render` in another process."""
+    """Returns the metrics of this process as JSON values, for `render` in another process."""
     counted: list[Any] = []
     for family in REGISTRY.collect():
         if family.name not in states.NAMES:
@@ -30,11 +30,11 @@ async def counted_here() -> list[Any]:
 
 
 async def render(name: str, others: Mapping[str, Any]) -> tuple[bytes, str]:
-    """The metrics in Prometheus' text format, and their content type.
+    """Returns the metrics in Prometheus' text format, and the content type.
 
     Args:
-        name: of this process; empty if it is the only one. Then there is no label `process`.
-        others: what `counted_here` returned in the other processes; None for one that did not answer.
+        name: the name of this process; empty if it is the only one. Then there is no label `process`.
+        others: what `counted_here` returned in each other process, by name; None if the process did not answer.
     """
     by_process = {other: dict(counted) for other, counted in others.items() if counted is not None}
     lines: list[bytes] = []
@@ -48,7 +48,7 @@ async def render(name: str, others: Mapping[str, Any]) -> tuple[bytes, str]:
 
 
 class _Only:
-    """A collector of one metric."""
+    """Gives one metric to `generate_latest`, which takes a collector."""
 
     def __init__(self, family: Metric) -> None:
         self._family = family

@@ -1,4 +1,4 @@
-"""Shows this process: its build, its parts, and what it takes of the machine."""
+"""Shows this process: its build, its parts, and how much of the machine it uses."""
 
 from __future__ import annotations
 

@@ -23,5 +23,5 @@ def gauge(name: str, text: str, *labels: str) -> Gauge:
 
 
 def histogram(name: str, text: str, *labels: str, buckets: Sequence[float]) -> Histogram:
-    """A histogram. `buckets`: their upper bounds, without the last one, which is infinite."""
+    """A histogram. `buckets`: the upper bounds of the buckets, without the last bound, which is infinite."""
     return Histogram(f"delaybridge_{name}", text, labels, registry=REGISTRY, buckets=buckets)

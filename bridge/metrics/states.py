@@ -1,6 +1,6 @@
 """Shows the messages that wait, are ready, leased or dead, as Redis and RabbitMQ count them at each scrape.
 
-These figures belong to no process. Those of a server that does not answer are absent: old ones would look like new.
+These figures belong to no process. If a server does not answer, its figures are absent: old figures would look new.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LABELS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicState:
-    """The messages of one topic. `by_state` and `by_due`: counts by the label's value."""
+    """Figures of one topic's messages. `by_state` and `by_due`: counts by the value of the label `state` or `due`."""
 
     by_state: Mapping[str, int]
     by_due: Mapping[str, int]
@@ -59,7 +59,7 @@ class QueueDepth:
 
 
 class States:
-    """Collects what `show` was given last."""
+    """A collector for Prometheus: each scrape gets the figures that `show` got last."""
 
     def __init__(self, labels: Labels = LABELS) -> None:
         self._labels = labels
@@ -67,7 +67,8 @@ class States:
         self.show((), ())
 
     def show(self, topics: Sequence[tuple[str, TopicState]], queues: Iterable[QueueDepth]) -> None:
-        """Replaces all figures. `topics`: a topic that two pools have comes twice, and is summed."""
+        """Replaces all figures. `topics`: names and figures. A topic that two pools have comes twice, and its counts
+        are summed."""
         counts: dict[str, dict[tuple[str, ...], float]] = {_MESSAGES: {}, _WAITING: {}}
         ages: dict[str, dict[tuple[str, ...], float]] = {_OVERDUE: {}, _READY: {}}
         label_of = self._labels.by_name({topic for topic, _ in topics})

@@ -8,7 +8,7 @@ from typing import Final
 from bridge.metrics.registry import counter, gauge, histogram
 
 COMMAND: Final = "command"
-"""Stands for a script where the bridge sends plain commands."""
+"""The label `script` of calls in which the bridge sends plain commands and no script."""
 
 CLOCK_SKEW: Final = gauge(
     "clock_skew_seconds", "How far the clock of Redis is ahead of this machine's; negative if it is behind", "part"
@@ -41,12 +41,12 @@ _scripts: Final = _Scripts()
 
 
 def answered(names: Iterable[str], took_s: float) -> None:
-    """Notes a round trip with calls of these scripts."""
+    """Notes a round trip that called these scripts, and took `took_s` seconds."""
     for name in names:
         _scripts[name].seconds.observe(took_s)
 
 
 def failed(names: Iterable[str]) -> None:
-    """Counts a round trip that failed."""
+    """Counts a failed round trip that called these scripts."""
     for name in names:
         _scripts[name].failures.inc()

@@ -1,7 +1,7 @@
 """Bounds the label `topic`: a limited number of topics have a label of their own, and all others share `_other`.
 
-A counter keeps its label until the process ends: a label that gave way to another would make the counters fall. Each
-process labels the topics that it counts first. Gauges of messages are the same in every process, so these must agree:
+A topic keeps its label until the process ends: if another topic took the label's place, counters would fall. Each
+process gives labels to the topics that it counts first. Gauges of messages must be the same in every process, so there
 the first topics by name have a label.
 """
 
@@ -22,14 +22,14 @@ Family = TypeVar("Family", Counter, Histogram)
 
 
 class Labels:
-    """Decides which topics have a label of their own. `most`: how many."""
+    """Decides which topics have a label of their own. `most`: how many topics may have one."""
 
     def __init__(self, most: int = 200) -> None:
         self.most = most
         self._own: set[str] = set()
 
     def of(self, topic: str) -> str:
-        """Returns the label of a topic that is counted."""
+        """Returns the label for a topic's counters: the topic's name, or `OTHER` if too many topics have a label."""
         if topic in self._own:
             return topic
         if topic == OTHER or len(self._own) >= self.most:
@@ -38,13 +38,13 @@ class Labels:
         return topic
 
     def by_name(self, topics: Iterable[str]) -> dict[str, str]:
-        """Returns the labels of all topics for a gauge: the first by name have their own."""
+        """Returns each topic's label for gauges: the first topics by name have their own, all others have `OTHER`."""
         topics = list(topics)
         own = set(nsmallest(self.most, (topic for topic in topics if topic != OTHER)))
         return {topic: topic if topic in own else OTHER for topic in topics}
 
     def summed(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """Returns the counts of topics for a gauge, by label."""
+        """Returns the sums of `counts`, counts by topic, for each label that gauges show."""
         sums: dict[str, int] = {}
         for topic, label in self.by_name(counts).items():
             sums[label] = sums.get(label, 0) + counts[topic]
@@ -57,17 +57,18 @@ _labelled: Final = LABELS._own  # under a name of the module, where `make soak` 
 
 
 class Children(Generic[Family]):
-    """The children of a metric by topic. It keeps them in a dict: the library's own look-up costs 3 µs a call."""
+    """The children of a metric, one for each topic with a label. A dict keeps them, because the look-up of the metrics
+    library costs 3 µs a call."""
 
     def __init__(self, family: Family, *further: str, labels: Labels = LABELS) -> None:
-        """`further`: the values of the labels behind `topic`."""
+        """`further`: the values of the labels that come after `topic`."""
         self._family: Family = family
         self._further = further
         self._labels = labels
         self._children: dict[str, Family] = {}
 
     def of(self, topic: str) -> Family:
-        """Returns the topic's child, or the one of `OTHER`."""
+        """Returns the topic's child, or the child of `OTHER`."""
         child = self._children.get(topic)
         if child is None:
             label = self._labels.of(topic)
@@ -78,7 +79,7 @@ class Children(Generic[Family]):
 
 
 class ByTopic:
-    """A counter by topic."""
+    """A counter with the label `topic`."""
 
     def __init__(self, name: str, text: str) -> None:
         self._children = Children(counter(name, text, "topic"))
@@ -89,7 +90,7 @@ class ByTopic:
 
 
 class ByReason:
-    """A counter by topic and by a reason out of a fixed list."""
+    """A counter with the labels `topic` and `reason`. The list of reasons is fixed."""
 
     def __init__(self, name: str, text: str, reasons: Iterable[str]) -> None:
         family = counter(name, text, "topic", "reason")

@@ -14,10 +14,10 @@ _OPTION: Final = re.compile(r"([?&][^=&#]*)=[^&#]*")
 
 
 def checked_amqp_url(text: str) -> str:
-    """Returns the URL, or several with commas between them, as they are.
+    """Checks one AMQP URL, or several with commas between them, and returns the text unchanged.
 
     Raises:
-        ValueError: says what is wrong without showing the URL.
+        ValueError: a URL is malformed; the text says what is wrong without showing the URL.
     """
     for part in text.split(","):
         _check(part.strip(), ("amqp", "amqps"), "amqp://user:password@host:5672/vhost")
@@ -25,10 +25,10 @@ def checked_amqp_url(text: str) -> str:
 
 
 def checked_management_url(text: str) -> str:
-    """Returns the URL as it is.
+    """Checks the URL of the management API, and returns it unchanged.
 
     Raises:
-        ValueError: says what is wrong without showing the URL.
+        ValueError: the URL is malformed; the text says what is wrong without showing the URL.
     """
     _check(text, ("http", "https"), "http://user:password@host:15672")
     return text
@@ -41,13 +41,13 @@ def amqp_endpoints(text: str) -> set[tuple[str, int, str]]:
 
 
 def amqp_nodes(text: str) -> list[tuple[str, int, bool]]:
-    """Returns host and port of each URL, and whether it asks for TLS."""
+    """Returns host and port of each URL, and whether the URL asks for TLS."""
     urls = [URL(part.strip()) for part in text.split(",")]
     return [(url.host or "", url.port or 0, url.scheme == "amqps") for url in urls]
 
 
 def queues_page(management_url: str, amqp_url: str) -> str:
-    """Returns the address of a page of RabbitMQ's UI, to which the name of a queue is added."""
+    """Returns the start of the address of a queue's page in RabbitMQ's UI. The caller appends the queue's name."""
     url = URL(management_url).with_user(None)
     vhost = unquote(URL(amqp_url.split(",", maxsplit=1)[0].strip()).raw_path[1:]) or "/"
     return f"{str(url).rstrip('/')}/#/queues/{quote(vhost, safe='')}/"

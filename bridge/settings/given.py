@@ -29,7 +29,7 @@ _FILE: Final = "_file"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Given:
-    """A setting as text. `origin`: the variable, the file, or the file and its key."""
+    """A setting as text. `place`: the kind of its source. `origin`: the variable, the file, or the file and its key."""
 
     text: str
     place: Place
@@ -37,7 +37,7 @@ class Given:
 
 
 def given_settings(environment: Mapping[str, str], settings: Collection[str]) -> dict[str, Given]:
-    """Returns what is given, by the setting's name. `settings`: the names of all settings, in lower case.
+    """Returns the given settings by name. `settings`: the names of all settings, in lower case.
 
     Raises:
         WrongSettings: a file can't be read, a key is unknown, or a setting is given twice in one place.
@@ -73,7 +73,8 @@ def _of_config(file: Path, settings: Collection[str]) -> Iterator[tuple[str, Giv
 def _of_pairs(
     pairs: Mapping[str, str], settings: Collection[str], origin_of: Callable[[str], str], place: Place
 ) -> Iterator[tuple[str, Given]]:
-    """The settings among names and texts. A name with `_file` behind it has the path of the text."""
+    """Yields the settings in `pairs`, texts by name. For a name that ends with `_file`, the text is the path of the
+    file with the value. `origin_of`: returns where a name is given."""
     for name in settings:
         path = pairs.get(f"{name}{_FILE}")
         if path and name in pairs:
@@ -110,7 +111,8 @@ def _read(file: Path, named_by: str) -> str:
 
 
 def _as_text(value: Any) -> str:
-    """The text that the variable would have: words of a list with commas between them, a table as JSON."""
+    """Returns a TOML value as the text that an environment variable would have: the texts of a list with commas between
+    them, a table as JSON."""
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return ",".join(value)
     if isinstance(value, bool | list | dict):

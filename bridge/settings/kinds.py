@@ -20,7 +20,8 @@ from bridge.settings.task_services import TaskService, parse_task_services
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a value is, or what it counts. A kind that lists its values, such as a bool, needs none."""
+    """Names what a setting's value is, such as a URL, or what it counts. A kind with listed values, such as a bool,
+    needs no unit."""
 
     name: str
 

@@ -69,7 +69,8 @@ def parse_pools(text: str | bytes) -> dict[str, Pool]:
 def check_apart(named: Mapping[str, tuple[str, str, tuple[str, ...], str]]) -> None:
     """Checks that no two pools use the same names on the same server.
 
-    `named`: by pool the URLs of RabbitMQ and Redis, the prefixes of its names on the broker, the prefix of its keys.
+    `named`: for each pool, the URLs of RabbitMQ and of Redis, the prefixes of its names on RabbitMQ, and the prefix of
+    its keys in Redis.
 
     Raises:
         ValueError: two pools would take each other's messages, or each other's records.

@@ -17,15 +17,15 @@ SECRETS: Final = frozenset(name for name, field in Settings.model_fields.items()
 
 
 def given() -> dict[str, Given]:
-    """Returns what an operator has given, by the setting's name. Raises as `given_settings`."""
+    """Returns the settings that an operator has given, by name. Raises WrongSettings, as `given_settings` does."""
     return given_settings(os.environ, Settings.model_fields)
 
 
 def read(**own: Any) -> Settings:
-    """Returns the settings. `own`: those that win over what is given.
+    """Returns the settings. `own`: values of settings by name, which override those that an operator has given.
 
     Raises:
-        WrongSettings: names each wrong setting and where it is given, and shows no password.
+        WrongSettings: the text names each wrong setting and where it is given, and shows no password.
     """
     try:
         return Settings(**own)
@@ -34,7 +34,7 @@ def read(**own: Any) -> Settings:
 
 
 def complaints(error: ValidationError) -> list[str]:
-    """Says what is wrong with the settings, one line for each. Shows no value that may hold a password."""
+    """Says what is wrong with the settings, one line for each problem. Shows no value that may hold a password."""
     found = given()
     lines = []
     for problem in error.errors():

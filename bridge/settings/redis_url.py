@@ -39,7 +39,7 @@ _HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:\[\],]+)(?::(?P<port>[0-9]
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RedisAddress:
     """The address of Redis. `options` and `sentinel_options` are redis-py's options for connections to the servers and
-    to the sentinels. For a single server both are empty, because redis-py reads its URL itself."""
+    to the sentinels. For a single server both are empty, because redis-py reads the URL itself."""
 
     deployment: Deployment
     hosts: Hosts = ()
@@ -90,10 +90,10 @@ def parse_redis_url(url: str) -> RedisAddress:
 
 
 def checked_redis_url(text: str) -> str:
-    """Returns the URL as it is.
+    """Checks the URL of Redis, and returns it unchanged.
 
     Raises:
-        ValueError: as `parse_redis_url`.
+        ValueError: the URL is malformed, as for `parse_redis_url`.
     """
     parse_redis_url(text)
     return text

@@ -44,9 +44,9 @@ _BACKOFF_FACTOR = 2.0
 
 
 class Settings(BaseSettings):
-    """The settings of a bridge: those that a caller sets, then those that an operator has given.
+    """The settings of a bridge. A value that the caller passes overrides one that an operator has given.
 
-    `bridge.settings.reading.read` names each that is wrong.
+    Read them with `bridge.settings.reading.read`, whose error names each wrong setting.
     """
 
     model_config = SettingsConfigDict(extra="forbid", hide_input_in_errors=True)
@@ -249,7 +249,8 @@ class Settings(BaseSettings):
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: object, **__: object
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Reads one source. Those of the library would forget where a value came from."""
+        """Reads the operator's settings from `given_settings` alone. The library's own sources would forget where a
+        value came from."""
         given = given_settings(os.environ, cls.model_fields)
         return init_settings, InitSettingsSource(settings_cls, {name: one.text for name, one in given.items()})
 
@@ -283,7 +284,7 @@ class Settings(BaseSettings):
 
     @property
     def topic_defaults(self) -> Defaults:
-        """What counts where a topic's policy says nothing."""
+        """The values that apply where a topic's policy sets none."""
         return Defaults(
             max_retry=self.max_retry,
             ttl_ms=self.ttl or None,
@@ -304,14 +305,14 @@ class Settings(BaseSettings):
 
     @property
     def largest_kept_of_wires(self) -> int:
-        """The largest body of a client of a wire that Redis keeps, in bytes. Other queues keep all bodies in Redis, and
-        their clients look at waiting messages."""
+        """The largest body, in bytes, that Redis keeps of a message from a wire's client. The delay queues whose wires
+        the bridge speaks keep all bodies in Redis, and their clients look at waiting messages."""
         return self.max_body if self.wire_keep_body_max is None else self.wire_keep_body_max
 
     @property
     def answer_within_s(self) -> float:
-        """The time limit of a whole call, which waits for earlier calls, for Redis and for RabbitMQ in turn. It is
-        little longer than the limit of one of these."""
+        """The time limit of a whole call, in seconds. A call waits for earlier calls, for Redis and for RabbitMQ, one
+        after the other. The limit is only 0.4 s longer than the longer limit of the two servers (at least 1.9 s)."""
         return max(1_500, self.store_timeout, self.broker_timeout) / 1_000 + 0.4
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Writes settings as texts that may be shown: no password is among them."""
+"""Writes the values of settings so that they may be shown, with all passwords masked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MASKED: Final = "***"
 
 
 def shown(settings: Settings, name: str) -> str | int | bool | None:
-    """The value of a setting in a form that `Settings` takes, with `***` in place of each password."""
+    """Returns the value of a setting in a form that `Settings` takes, with `***` in place of each password."""
     value = getattr(settings, name)
     match name:
         case "lmstfy_accounts" if value:
@@ -39,7 +39,7 @@ def shown(settings: Settings, name: str) -> str | int | bool | None:
 
 
 def written(name: str, value: Any) -> str | int | bool | None:
-    """The value of a setting in a form that `Settings` takes. `value`: not of one that holds several passwords."""
+    """Returns `value` in a form that `Settings` takes. `name`: not a setting that holds several passwords."""
     if isinstance(value, frozenset):
         return ",".join(role for role in Role if role in value)
     if isinstance(value, tuple):

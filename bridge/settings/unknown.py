@@ -14,9 +14,10 @@ SECRETS_DIR: Final = f"{PREFIX}SECRETS_DIR"
 CREDENTIALS_DIR: Final = "CREDENTIALS_DIRECTORY"
 
 OF_CLIENTS: Final = tuple(f"{PREFIX}{name}" for name in ("URL", "TOKEN", "CA", "CERT", "KEY"))
-"""The bridge that client commands call, their token, and the files for TLS."""
+"""Variables of the client commands: the bridge that they call, the token, and the files for TLS."""
 _BESIDE: Final = (CONFIG, SECRETS_DIR, f"{PREFIX}LOCAL_DIR", f"{PREFIX}RABBITMQ_PASSWORD", *OF_CLIENTS)
-"""Read elsewhere: to find files of settings, by `make run`, by the compose file, by client commands."""
+"""Variables that are no settings. Other code reads them: the search for settings files, `make run`, the compose file,
+client commands."""
 _OF_TESTS: Final = f"{PREFIX}TEST_"
 # Kubernetes sets these in each pod for a Service whose name begins with `bridge`.
 _OF_KUBERNETES: Final = re.compile(

@@ -1,2 +1,2 @@
 """Makes spans of deliveries for OpenTelemetry, if the environment asks for them. Only `exporting` and `deliveries`
-need its packages."""
+need OpenTelemetry's packages."""

@@ -20,7 +20,7 @@ _SAMPLED: Final = 1
 
 @fast_dataclass(frozen=True, slots=True)
 class TraceContext:
-    """A span of a trace, by its ids. `sampled`: whoever made the span records the trace."""
+    """Identifies a span of a trace. `sampled`: the maker of the span records the trace."""
 
     trace_id: int
     span_id: int
@@ -31,12 +31,12 @@ class TraceContext:
 
 
 def of_sender(headers: Mapping[str, Any]) -> TraceContext | None:
-    """Returns the context that a message's headers name. None: they name none, or an invalid one."""
+    """Returns the context in a message's header `traceparent`. None: the header is missing or invalid."""
     return read(headers.get(PARENT))
 
 
 def read(value: object) -> TraceContext | None:
-    """Returns the context that a value of `traceparent` names. None: it is invalid."""
+    """Returns the context in a value of the header `traceparent`. None: the value is invalid."""
     match = _PARENT.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return None

@@ -1,13 +1,13 @@
 """Makes the spans of deliveries, by OpenTelemetry's conventions for messaging.
 
 A delivery is a trace. Its first span has a link to the span that sent the message, and no parent: a message may wait
-for months, and no trace should. Further spans of the delivery are its children, so each delivery has one link.
+for months, and no trace should. Further spans of the delivery are children of the first, so a delivery has one link.
 
-    release   the copy goes into its ready queue
-    pull      a consumer gets it over HTTP, or a callback does; the first span, if no bridge has released the copy
-    callback  the call of its receiver
+    release   the checkpoint publishes the copy into its ready queue
+    pull      a pull over HTTP, or a callback, takes the copy; the first span if no bridge has released the copy
+    callback  the bridge calls the receiver
 
-A message without a sender's trace, or with one that nobody records, has no spans.
+A message has no spans if its sender sent no trace context, or one whose trace nobody records.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from bridge.tracing import context
 from bridge.tracing.context import TraceContext
 
 _FLUSH_S: Final = 3.0
-"""How long a process that ends waits for the collector."""
+"""How many seconds a process waits for the collector at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """`name` is ours; `type` and `kind` are the convention's."""
+    """An operation that has a span. `name` is our own; `type` and `kind` are values of OpenTelemetry's conventions."""
 
     name: str
     type: str
     kind: SpanKind
 
 
-# Later spans of the delivery continue from its context, so it is a producer's.
+# Later spans of the delivery are children of the release's span, so its kind is PRODUCER.
 _RELEASE: Final = _Operation("release", "send", SpanKind.PRODUCER)
 _PULL: Final = _Operation("pull", "receive", SpanKind.CLIENT)
 _CALLBACK: Final = _Operation("callback", "process", SpanKind.CONSUMER)
 
 
 class DeliverySpan:
-    """A span that has begun. `context`: for what continues from it, in the form of `traceparent`."""
+    """A span that has begun. `context`: the span's trace context for later spans, in the form of `traceparent`."""
 
     __slots__ = ("_span", "context")
 
@@ -60,7 +60,7 @@ class DeliverySpan:
         self._span.set_attribute(attribute, value)
 
     def fail(self, error_type: str, reason: str) -> None:
-        """Notes that the operation has failed."""
+        """Notes in the span that its operation has failed."""
         self._span.set_attribute("error.type", error_type)
         self._span.set_status(Status(StatusCode.ERROR, reason))
 
@@ -69,7 +69,7 @@ class DeliverySpan:
 
 
 class Deliveries:
-    """Begins spans, and sends those that have ended to the collector.
+    """Begins spans of deliveries, and sends ended spans to the collector.
 
     A method returns None if the delivery is not traced. `within`: the context of an earlier span of the same delivery,
     empty if there is none.
@@ -80,7 +80,7 @@ class Deliveries:
         self._tracer = tracer
 
     def released(self, copy: Copy, exchange: str) -> DeliverySpan | None:
-        """Begins the span of a release. It ends with the confirm."""
+        """Begins the span of a release. The caller ends the span at the publisher confirm."""
         origin = _origin(copy.envelope.headers)
         if origin is None:
             return None
@@ -89,15 +89,15 @@ class Deliveries:
         return self._begun(_RELEASE, f"{exchange}:{copy.topic}", facts, origin)
 
     def pulled(self, message: Message, queue: str, *, within: str, since_ns: int) -> DeliverySpan | None:
-        """Begins the span of a pull at the moment, in Unix ns, when the lease of the message began."""
+        """Begins the span of a pull. `since_ns`: when the lease of the message began, in Unix ns."""
         return self._of_message(_PULL, message, queue, within, since_ns)
 
     def called(self, message: Message, queue: str, *, within: str) -> DeliverySpan | None:
-        """Begins the span of a callback. It ends with the receiver's answer."""
+        """Begins the span of a callback. The caller ends the span at the receiver's answer."""
         return self._of_message(_CALLBACK, message, queue, within, None)
 
     def close(self) -> None:
-        """Sends what has ended. Blocks for `_FLUSH_S` at most."""
+        """Sends the spans that have ended. Blocks for `_FLUSH_S` at most."""
         # The provider alone would wait for half a minute.
         closing = Thread(target=self._provider.shutdown, name="tracing", daemon=True)
         closing.start()
@@ -140,15 +140,16 @@ class Deliveries:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """`parent` holds an earlier span of the delivery. The first span has none, and `links` in its place."""
+    """What a new span continues. `parent` holds an earlier span of the delivery. For the first span `parent` is empty,
+    and `links` has the sender's span."""
 
     parent: Context
     links: tuple[Link, ...] = ()
 
 
 def _origin(headers: Mapping[str, Any], within: str = "") -> _Origin | None:
-    """Returns where a span comes from. None: the message has no trace, or one that nobody records."""
-    # Whatever the calling task works for, it is not the parent.
+    """Returns what a new span continues. None: the message has no trace context, or nobody records its trace."""
+    # The parent must not be a span of the calling task.
     nothing = Context()
     if (earlier := context.read(within)) is not None:
         parent = trace.set_span_in_context(NonRecordingSpan(_remote(earlier)), nothing)

@@ -1,4 +1,4 @@
-"""Builds what sends spans to a collector: OpenTelemetry's SDK, with its own variables (`OTEL_…`)."""
+"""Sets up OpenTelemetry's SDK, which sends spans to a collector, by the SDK's own variables (`OTEL_…`)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from bridge.tracing.deliveries import Deliveries
 
 
 def deliveries(process: str) -> Deliveries:
-    """Begins to export. Call it in the process that makes the spans: a thread sends them, and no fork keeps it.
+    """Begins to export spans. Call this in the process that makes the spans: a thread sends them, and a fork loses it.
 
-    `process`: the name of this worker process, empty if there is one.
+    `process`: the name of this worker process; empty if it is the only one.
     """
     # No handler at the exit: `Deliveries.close` waits for less time.
     provider = TracerProvider(resource=resource_of(process), shutdown_on_exit=False)
@@ -33,7 +33,8 @@ def deliveries(process: str) -> Deliveries:
 
 
 def resource_of(process: str) -> Resource:
-    """Returns what spans say of this process. The environment may name the service and the instance otherwise."""
+    """Returns the OpenTelemetry resource of this process. Variables (`OTEL_…`) override the names of service and
+    instance. `process`: as for `deliveries`."""
     given = OTELResourceDetector().detect()
     instance = str(given.attributes.get(SERVICE_INSTANCE_ID, uuid4()))
     if process and SERVICE_INSTANCE_ID in given.attributes:

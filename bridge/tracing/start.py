@@ -1,7 +1,7 @@
 """Decides at the start of a process whether its deliveries are traced.
 
-The variables are OpenTelemetry's own. A value that this bridge can't use leaves deliveries untraced, with a warning: a
-platform may set such variables for all programs, and messages go before their traces.
+The variables are OpenTelemetry's own. With a value that this bridge can't use, it logs a warning and traces nothing. A
+platform may set such variables for all programs, and deliveries matter more than traces.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ _EXPORTER: Final = "OTEL_TRACES_EXPORTER"
 
 
 def start(environment: Mapping[str, str], process: str) -> Deliveries | None:
-    """Begins to trace if the environment asks for it. `process`: as for `exporting.deliveries`."""
+    """Begins to trace deliveries if the environment asks for traces. None: deliveries are not traced. `process`: as for
+    `exporting.deliveries`."""
     if not asks(environment):
         return None
     reason = unusable(environment)
     if reason is None:
         try:
-            # Optional packages, and a process without them starts sooner.
+            # These packages are optional, and a process that does not load them starts sooner.
             from bridge.tracing import exporting
 
             deliveries = exporting.deliveries(process)
@@ -52,7 +53,7 @@ def asks(environment: Mapping[str, str]) -> bool:
 
 
 def unusable(environment: Mapping[str, str]) -> str | None:
-    """Returns which variable asks for what the bridge does not have. None: all can be used."""
+    """Returns what is wrong with a variable whose value the bridge does not support. None: it supports all values."""
     if exporters := _exporters(environment) - {"otlp"}:
         return f"{_EXPORTER} is {', '.join(sorted(exporters))}; allowed are otlp and none"
     name = next((name for name in _PROTOCOLS if environment.get(name)), None)

@@ -1,4 +1,4 @@
-"""Asks a bridge, over HTTP, to hold back its messages for an exchange, and for the number of its dead letters."""
+"""Calls a bridge over HTTP, to hold back its messages for an exchange, and to count a topic's dead letters."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Bridge:
         await self._call("POST", topic, "/resume")
 
     async def dead(self, topic: str) -> int:
-        """How many dead letters the topic has."""
+        """Returns how many dead letters the topic has; 0 if there is no such topic."""
         found = await self._call("GET", topic)
         return 0 if found is None else int(found["counts"].get("dead", 0))
 
     async def _call(self, method: str, topic: str, rest: str = "") -> Mapping[str, Any] | None:
-        """The answer; None: there is no such topic."""
+        """Returns the decoded answer; None: there is no such topic. `rest`: the path behind the topic."""
         path = f"/v1/topics/{quote(topic, safe='')}{rest}"
         try:
             response = await self._client.request(method, self._url + path)

@@ -23,13 +23,14 @@ from topology.names import Names
 
 _ATTEMPTS: Final = 5
 _PACE_S: Final = 1.0
-"""For how long the plugin's pace is measured before a replacement that may lose messages."""
+"""For how many seconds a migration measures the plugin's pace before a replacement that may lose messages."""
 _SETTLED_S: Final = 3.0
-"""How long a bridge may still publish after a pause: its processes follow within two seconds, and end what they do."""
+"""How many seconds a bridge may still publish after a pause: its processes follow within two seconds, then end what
+they do."""
 _REPLACEMENTS: Final = (Do.MAKE_PLAIN, Do.MAKE_DELAYED)
 
 Did = Callable[[Step, Gap | None], None]
-"""Is called behind each step, and behind a replacement with what it cost."""
+"""A function that is called after each step; after a replacement, with what the replacement cost."""
 
 
 def _silent(_: Step, __: Gap | None) -> None:
@@ -37,13 +38,13 @@ def _silent(_: Step, __: Gap | None) -> None:
 
 
 class NotReplaced(TopologyError):
-    """An exchange could not be declared again. Its definition is in the file."""
+    """An exchange was not replaced, or could not be declared again. In the second case the file has its definition."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Migration:
-    """A migration of one virtual host. `wanted`: names of exchanges; none: all of the plugin's type. `bridge`: holds
-    its messages for an exchange back while that is replaced; None: what is due then becomes dead letters."""
+    """A migration of one virtual host. `wanted`: names of exchanges; empty: all of the plugin's type. `bridge`: holds
+    back its messages for an exchange during the replacement; None: messages that are due then become dead letters."""
 
     management: Management
     names: Names
@@ -53,11 +54,11 @@ class Migration:
     bridge: Bridge | None = None
 
     async def apply(self, choices: Choices, did: Did = _silent) -> Sequence[Step]:
-        """Carries out each step that can be done, and calls `did` behind it. Returns the steps as they are then."""
+        """Carries out each step that can be done, and calls `did` after it. Returns all steps as they then are."""
         return await self._run(choices, forward, did)
 
     async def rollback(self, choices: Choices, did: Did = _silent) -> Sequence[Step]:
-        """The same on the way back."""
+        """Carries out each step of the way back that can be done, as `apply` does for the migration."""
         return await self._run(choices, back, did)
 
     async def _run(self, choices: Choices, decide: Callable[..., Sequence[Step]], did: Did) -> Sequence[Step]:
@@ -67,7 +68,7 @@ class Migration:
             await self._resume()
 
     async def _steps(self, choices: Choices, decide: Callable[..., Sequence[Step]], did: Did) -> Sequence[Step]:
-        # The facts are asked for again behind each step, as it changes them.
+        # Each step changes the facts, so they are asked for again after it.
         held_back: set[str] = set()
         while True:
             begun = self.file.read(self.vhost).begun
@@ -87,7 +88,7 @@ class Migration:
             did(step, await self._do(step, choices, known.get(step.exchange), None if kept is None else kept.exchange))
 
     async def _hold_back(self, exchanges: Iterable[str]) -> None:
-        """Pauses the topics of the exchanges, and waits until no process publishes to them any more."""
+        """Pauses the topics of the exchanges, and waits until no process of the bridge publishes to the exchanges."""
         if self.bridge is None:
             return
         are_paused = False
@@ -123,7 +124,7 @@ class Migration:
                 exchange = _merged(present, kept)
                 if kept is not None and (exchange.is_plain or step.do == Do.MAKE_DELAYED):
                     exchange = replace(exchange, held=kept.held)
-                elif exchange.is_plain:  # RabbitMQ no longer counts what the plugin holds of it
+                elif exchange.is_plain:  # RabbitMQ no longer counts the messages that the plugin holds for it
                     exchange = replace(exchange, held=self.file.read(self.vhost).held.get(exchange.name, 0))
                 if choices.held == "none":
                     exchange = replace(exchange, elsewhere=())
@@ -132,8 +133,9 @@ class Migration:
         return None
 
     async def _replace(self, exchange: OldExchange, kind: str, *, may_lose: bool) -> Gap:
-        """Deletes the exchange, unless it is missing or has this type already, and declares it as this type with its
-        bindings. Looks again if RabbitMQ refuses that: a client may have declared it, or deleted a queue."""
+        """Deletes the exchange, unless it is missing or has the type `kind` already, and declares it as `kind` with its
+        bindings. If RabbitMQ refuses the declare, tries again: a client may have declared the exchange, or deleted a
+        queue."""
         await self._import({})  # a user who may only delete is refused here
         exchange, due_per_s = await self._with_held(exchange, kind, may_lose=may_lose)
         gone_at: float | None = None
@@ -164,7 +166,8 @@ class Migration:
         )
 
     async def _with_held(self, exchange: OldExchange, kind: str, *, may_lose: bool) -> tuple[OldExchange, float | None]:
-        """The exchange with what the plugin holds of it now, and how many a second it delivers."""
+        """Returns the exchange with the number of its messages that the plugin holds now, and how many of them the
+        plugin delivers a second; None: not measured. Raises NotReplaced if they must not be lost."""
         if not exchange.is_delayed or kind == DELAYED:
             return exchange, None
         held = await held_by_plugin(self.management, self.vhost, exchange.name)
@@ -182,7 +185,7 @@ class Migration:
         return replace(exchange, held=later), pace
 
     async def _with_living_ends(self, exchange: OldExchange) -> OldExchange:
-        """The exchange without the bindings whose other end has gone."""
+        """Returns the exchange without the bindings whose other end no longer exists."""
         place = quoted(self.vhost)
         living = {
             kind: {row["name"] for row in await self.management.get(f"{kind}s/{place}")} | {exchange.name}
@@ -205,7 +208,8 @@ class Migration:
 
 
 def _merged(present: OldExchange | None, kept: OldExchange | None) -> OldExchange:
-    """What is to be declared: what exists, and what a file has kept of it."""
+    """Returns the exchange to declare. It has the bindings of `present`, the existing exchange, and of `kept`, the
+    exchange in the file. One of the two may be None."""
     if present is None or kept is None:
         found = present or kept
         assert found is not None
@@ -214,5 +218,5 @@ def _merged(present: OldExchange | None, kept: OldExchange | None) -> OldExchang
 
 
 def _united(*bindings: Iterable[Definition]) -> tuple[Definition, ...]:
-    """All of these bindings, each once."""
+    """Returns the bindings of all arguments, each binding once."""
     return tuple({json.dumps(without_vhost(one), sort_keys=True): one for one in chain(*bindings)}.values())

@@ -11,8 +11,8 @@ from topology.names import Names
 
 DELAYED: Final = "x-delayed-message"
 PLAIN_TYPE: Final = "x-delayed-type"
-"""The argument that names the type by which the plugin routes. It stays on the plain exchange, which shows that it was
-one of the plugin."""
+"""The argument that names the type by which the plugin routes. A plain exchange keeps the argument, which shows that
+the exchange was of the plugin's type."""
 
 Definition = Mapping[str, Any]
 
@@ -21,13 +21,13 @@ Definition = Mapping[str, Any]
 class OldExchange:
     """An exchange that is or was of the plugin's type.
 
-    `definition` and `bindings` are as an export has them; the bindings are those from it and those to it. `kind`: its
+    `definition` and `bindings` are as an export has them; the bindings are those from and to the exchange. `kind`: its
     present type; None: it does not exist. `held`: messages that wait in the plugin of the node that was asked; None:
     unknown. `elsewhere`: the other nodes, whose plugins hold messages of their own. `has_ingress`: the exchange for its
     publishers exists, and feeds the ingress.
 
-    The other members say who would notice a change: `users` that may write to it and not to its ingress, `feeders`
-    whose messages reach it without a publish, and `policies` that apply to it.
+    The other members say who would notice a change: `users` that may write to the exchange and not to its ingress,
+    `feeders` whose messages reach it without a publish, and `policies` that apply to it.
     """
 
     name: str
@@ -48,7 +48,7 @@ class OldExchange:
 
     @property
     def held_by_all(self) -> int | None:
-        """What the plugins of all nodes hold; None: unknown, as each node shows only its own."""
+        """How many messages the plugins of all nodes hold; None: unknown, as each node shows only its own messages."""
         return None if self.elsewhere else self.held
 
     @property
@@ -60,7 +60,7 @@ class OldExchange:
         return self.kind is not None and not self.is_delayed
 
     def as_kind(self, kind: str) -> dict[str, Any]:
-        """The exchange of this type with its bindings, as a definitions file for its virtual host."""
+        """Returns the exchange with the type `kind` and its bindings, as a definitions file for its virtual host."""
         return {
             "exchanges": [{**without_vhost(self.definition), "type": kind}],
             "bindings": [without_vhost(binding) for binding in self.bindings],
@@ -69,8 +69,8 @@ class OldExchange:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What is known of one virtual host. `plugin_is_on` None: unknown, as a file does not say it. `has_queue`: the
-    queue of the ingress exists. `elsewhere`: virtual hosts that have such exchanges too."""
+    """What is known of one virtual host. `has_queue`: the queue of the ingress exists. `plugin_is_on` None: unknown, as
+    a definitions file does not say it. `elsewhere`: other virtual hosts that have exchanges of the plugin."""
 
     vhost: str
     exchanges: Sequence[OldExchange]
@@ -90,12 +90,12 @@ def read(
     other_nodes: Sequence[str] = (),
     plugin_is_on: bool | None = None,
 ) -> Facts:
-    """Reads an export of all virtual hosts or of one. `wanted`: names of exchanges; none: all that are or were of the
-    plugin's type. Those of `may_miss` may be missing. `held`: waiting messages by exchange, without those of
-    `other_nodes`.
+    """Reads an export of all virtual hosts or of one. `wanted`: names of exchanges; empty: all that are or were of the
+    plugin's type. `may_miss`: exchanges that may be missing. `held`: how many messages wait in the plugin by exchange,
+    without the messages on `other_nodes`.
 
     Raises:
-        ValueError: it is no export, or it has no such exchange.
+        ValueError: `definitions` is no export, or it has no wanted exchange of this name.
     """
     rows = {kind: list(_rows(definitions, kind, vhost)) for kind in ("exchanges", "queues", "bindings", "policies")}
     old = {row["name"]: row for row in rows["exchanges"] if _is_old(row)}
@@ -131,7 +131,7 @@ def without_vhost(definition: Definition) -> dict[str, Any]:
 
 
 def bindings_of(name: str, bindings: Iterable[Definition]) -> tuple[Definition, ...]:
-    """The bindings from and to the exchange."""
+    """Returns those of the bindings that lead from or to the exchange `name`."""
     return tuple(
         binding
         for binding in bindings
@@ -195,7 +195,8 @@ def _feeders(name: str, rows: Mapping[str, list[Definition]]) -> Iterator[str]:
 
 
 def _may(pattern: str, name: str) -> bool:
-    """Whether the pattern of a permission or a policy matches. RabbitMQ's patterns are nearly those of Python."""
+    """Whether the pattern of a permission or a policy matches the name. RabbitMQ's patterns are nearly those of Python.
+    A pattern that Python can't parse counts as matching."""
     try:
         return re.search(pattern, name) is not None
     except re.error:

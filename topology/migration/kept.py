@@ -17,14 +17,14 @@ _VERSION: Final = 1
 
 
 class FileUnreadable(TopologyError):
-    """The file is not one of these, or can't be read or written."""
+    """The file is not a file of a migration, or can't be read or written."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """What the file says of one virtual host. `begun`: exchanges that may not exist, as a command deleted them last.
-    `held`: by exchange, how many messages the plugin held when it was replaced. `paused`: exchanges whose topics a
-    command has paused, and has to resume."""
+    """What the file says of one virtual host. `begun`: replacements that may not have ended, by exchange: the exchange
+    may not exist. `held`: how many messages the plugin held when an exchange was replaced, by exchange; None: unknown.
+    `paused`: exchanges whose topics a command has paused, and must resume."""
 
     begun: Mapping[str, Unsettled]
     held: Mapping[str, int | None]
@@ -32,13 +32,13 @@ class Kept:
 
 
 class KeptFile:
-    """The file, with one entry for each virtual host."""
+    """The file of a migration, with one entry for each virtual host. Each method may raise FileUnreadable."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self, vhost: str) -> Kept:
-        """Returns nothing if there is no file. Raises FileUnreadable."""
+        """Returns the entry of the virtual host; an empty one if there is no file."""
         entry = self._all().get(vhost, {})
         try:
             begun = {
@@ -60,25 +60,26 @@ class KeptFile:
             raise FileUnreadable(f"{self.path} is no file of a migration: {error!r}") from error
 
     def begin(self, vhost: str, exchange: OldExchange, towards: str) -> None:
-        """Notes an exchange before it is deleted. The file is on the disk when this returns."""
+        """Notes an exchange before the migration deletes it. `towards`: the type that the exchange gets. The file is on
+        the disk when this method returns."""
         kept = self.read(vhost)
         begun = {**kept.begun, exchange.name: Unsettled(exchange=exchange, towards=towards)}
         self._write(vhost, replace(kept, begun=begun))
 
     def end(self, vhost: str, name: str, held: int | None = 0) -> None:
-        """Notes that the exchange exists again, and how many messages the plugin held for it."""
+        """Notes that the exchange exists again. `held`: how many messages the plugin held for it; None: unknown."""
         kept = self.read(vhost)
         begun = {other: one for other, one in kept.begun.items() if other != name}
         counts = {other: count for other, count in kept.held.items() if other != name}
         self._write(vhost, replace(kept, begun=begun, held=counts if held == 0 else {**counts, name: held}))
 
     def pause(self, vhost: str, name: str) -> None:
-        """Notes an exchange before its topic is paused."""
+        """Notes an exchange before the migration pauses its topic."""
         kept = self.read(vhost)
         self._write(vhost, replace(kept, paused=(*kept.paused, name)))
 
     def resume(self, vhost: str, name: str) -> None:
-        """Notes that its topic is resumed."""
+        """Notes that the exchange's topic is resumed."""
         kept = self.read(vhost)
         self._write(vhost, replace(kept, paused=[one for one in kept.paused if one != name]))
 

@@ -1,4 +1,4 @@
-"""Makes what unchanged clients behind the door need in a new environment, where no exchange of the plugin ever was."""
+"""Declares what unchanged clients behind the door need in a new environment, which never had the plugin's exchanges."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ PLAIN_TYPES: Final[tuple[str, ...]] = get_args(PlainType)
 
 
 class NotPrepared(TopologyError):
-    """The exchange can't be as its clients would declare it."""
+    """The exchange can't be declared as its clients would declare it."""
 
 
 async def prepare(management: Management, names: Names, vhost: str, exchange: str, kind: PlainType) -> Sequence[str]:
-    """Declares the exchange with its plain type, and the exchange of its ingress with its binding. What exists stays.
-    Returns what exists then.
+    """Declares the exchange with its plain type `kind`, and its ingress exchange with the binding. Existing objects
+    stay. Returns the names of both exchanges, the first with its type.
 
-    The exchange has the argument `x-delayed-type`, as one that was migrated.
+    The exchange has the argument `x-delayed-type`, as a migrated exchange has.
 
     Raises:
-        NotPrepared: its name can't be, it has another type, or no bridge has declared its ingress yet.
+        NotPrepared: the name is not possible, the exchange has another type, or the ingress queue is missing.
         ManagementRefused: RabbitMQ refused the import.
         httpx2.HTTPError: RabbitMQ refused a question, or did not answer.
     """

@@ -1,4 +1,4 @@
-"""Writes the steps of a migration, and where each exchange is in it, for people. Pure."""
+"""Writes the steps of a migration, and how far each exchange is, for people. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST_DELAY: Final = "49.7 days"
 
 
 def as_text(steps: Sequence[Step]) -> str:
-    """The steps of each exchange, each with its risk and the way back."""
+    """Returns the steps of each exchange as text. Each step has its risk and the way back."""
     return "\n".join(line for name, group in groupby(steps, lambda step: step.exchange) for line in _lines(name, group))
 
 
@@ -29,7 +29,7 @@ def _lines(name: str, steps: Iterator[Step]) -> Iterator[str]:
 
 
 def stage(exchange: OldExchange, begun: Mapping[str, Unsettled], names: Names) -> str:
-    """Where the exchange is."""
+    """Returns how far the migration of the exchange is, in words. `begun`: replacements that have not ended."""
     if exchange.name in begun:
         return "interrupted: run the last command again"
     if exchange.is_plain:
@@ -43,7 +43,7 @@ def stage(exchange: OldExchange, begun: Mapping[str, Unsettled], names: Names) -
 def status(
     facts: Facts, begun: Mapping[str, Unsettled], held: Mapping[str, int | None], names: Names
 ) -> list[dict[str, object]]:
-    """A row for each exchange."""
+    """Returns a row for each exchange. `begun` and `held`: as in `Kept`."""
     return [
         {
             "exchange": exchange.name,
@@ -60,7 +60,7 @@ def status(
 
 
 def of_gap(gap: Gap) -> str:
-    """How long the exchange had no way to its queues, and what may be lost by that."""
+    """Says how long the exchange was missing or had no bindings, and how many messages may be lost by that."""
     name, lasted = gap.exchange, "since an earlier command deleted it"
     if gap.lasted_s is not None:
         lasted = f"for {gap.lasted_s * 1_000:.1f} ms"
@@ -75,7 +75,8 @@ def of_gap(gap: Gap) -> str:
 
 
 def of_letters(letters: Mapping[str, int] | None, paused: Sequence[str]) -> Iterator[str]:
-    """What is left to replay, by topic. `letters` None: no bridge was asked. `paused`: topics that are still paused."""
+    """Yields lines about dead letters to replay. `letters`: how many each topic has; None: no bridge was asked.
+    `paused`: topics that are still paused."""
     for topic in paused:
         yield f"paused: {topic}: run the last command again with --url, or `delaybridge resume {topic}`."
     if letters is None:
@@ -88,7 +89,7 @@ def of_letters(letters: Mapping[str, int] | None, paused: Sequence[str]) -> Iter
 
 
 def of_plugin(facts: Facts, begun: Mapping[str, Unsettled], held: Mapping[str, int | None]) -> str:
-    """Whether the plugin may be switched off."""
+    """Says whether the plugin may be switched off, and why not. `begun` and `held`: as in `Kept`."""
     if facts.plugin_is_on is None:
         return "plugin: unknown, as a file does not say whether it is on. --management-url asks RabbitMQ."
     if not facts.plugin_is_on:

@@ -12,14 +12,15 @@ from topology.migration.facts import DELAYED, Facts, OldExchange
 from topology.names import Names
 
 LONGEST_NAME: Final = 127
-"""The longest name that clients and a bridge can publish to: AMQP allows no more, and libraries check it."""
+"""The longest name of an exchange that clients and a bridge can publish to, in bytes. AMQP allows no more, and
+libraries check that."""
 
 Held = Literal["wait", "none", "deliver", "lose"]
-"""What becomes of messages that wait in the plugin when their exchange is replaced. `none`: no node holds any."""
+"""What happens to messages that wait in the plugin when their exchange is replaced. `none`: no node holds any."""
 
 
 class Do(Enum):
-    """What `apply` or `rollback` does in a step. LOOK is for people alone."""
+    """What `apply` or `rollback` does in a step. LOOK: nothing, as people carry out the step."""
 
     DECLARE_INGRESS = "declare ingress"
     MAKE_PLAIN = "make plain"
@@ -30,8 +31,8 @@ class Do(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step for one exchange. `risk` says what may go wrong in it, and `back` how to undo it. `waits_for`: why it
-    can't be done now; empty: it can be done, or is done."""
+    """One step for one exchange. `risk`: what may go wrong in the step. `back`: how to undo it. `waits_for`: why the
+    step can't be done now; empty: it can be done, or is done."""
 
     exchange: str
     do: Do
@@ -44,7 +45,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """What the operator has said."""
+    """The operator's choices, as options of the command line."""
 
     publishers_moved: bool = False
     publishers_back: bool = False
@@ -53,11 +54,11 @@ class Choices:
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
-    """What a replacement cost. From the delete of the exchange until its bindings were there again, a message for it
-    had no way, and RabbitMQ dropped what the plugin had due.
+    """What a replacement of an exchange cost. From the delete until the bindings existed again, messages for the
+    exchange were unroutable. RabbitMQ dropped the messages that the plugin had due in that time.
 
-    `lasted_s`: how long; None: an earlier command deleted it. `held`: messages that the plugin held before; None:
-    unknown. `due_per_s`: how many it delivered a second before; None: not measured.
+    `lasted_s`: how many seconds; None: an earlier command deleted the exchange. `held`: how many messages the plugin
+    held before; None: unknown. `due_per_s`: how many it delivered a second before; None: not measured.
     """
 
     exchange: str
@@ -71,7 +72,7 @@ class Gap:
 
     @property
     def probably_lost(self) -> int | None:
-        """So many at the pace before, and never more than were held; None: unknown."""
+        """How many messages are lost if the plugin kept its pace, at most as many as it held; None: unknown."""
         if self.held is None or self.lasted_s is None or self.due_per_s is None:
             return None
         return min(self.held, ceil(self.due_per_s * self.lasted_s))
@@ -79,7 +80,7 @@ class Gap:
 
 @dataclass(frozen=True, kw_only=True)
 class Unsettled:
-    """A replacement that a file says was begun. `towards`: the type that the exchange gets."""
+    """A replacement that began and has not ended, as the file says. `towards`: the type that the exchange gets."""
 
     exchange: OldExchange
     towards: str
@@ -88,7 +89,8 @@ class Unsettled:
 def forward(
     facts: Facts, names: Names, choices: Choices, unsettled: Mapping[str, Unsettled] | None = None
 ) -> tuple[Step, ...]:
-    """Returns the steps of the migration in their order, first all of one exchange."""
+    """Returns the steps of the migration in order, exchange by exchange. `unsettled`: replacements that have not ended,
+    by exchange."""
     begun = unsettled or {}
     return tuple(
         step
@@ -100,7 +102,7 @@ def forward(
 def back(
     facts: Facts, names: Names, choices: Choices, unsettled: Mapping[str, Unsettled] | None = None
 ) -> tuple[Step, ...]:
-    """Returns the steps of the way back."""
+    """Returns the steps of the way back in order, exchange by exchange. `unsettled`: as for `forward`."""
     begun = unsettled or {}
     return tuple(
         step
@@ -110,14 +112,14 @@ def back(
 
 
 def with_missing(facts: Facts, begun: Mapping[str, Unsettled]) -> Sequence[OldExchange]:
-    """The exchanges, and those that an interrupted command has deleted and not declared again."""
+    """Returns the exchanges, and those that an interrupted command has deleted and not declared again."""
     present = {exchange.name for exchange in facts.exchanges}
     missing = [one.exchange for name, one in sorted(begun.items()) if name not in present]
     return [*facts.exchanges, *missing]
 
 
 def refusal(exchange: OldExchange, names: Names) -> str:
-    """Why the exchange can't be migrated; empty if it can."""
+    """Says why the exchange can't be migrated; empty if it can."""
     if not exchange.plain_type:
         return "it has no argument x-delayed-type, so its plain type is unknown"
     if exchange.definition.get("internal"):
@@ -126,7 +128,7 @@ def refusal(exchange: OldExchange, names: Names) -> str:
 
 
 def refusal_of_name(exchange: str, names: Names) -> str:
-    """Why an exchange of this name can have no ingress; empty if it can."""
+    """Says why an exchange of this name can have no ingress; empty if it can."""
     if not exchange:
         return "it has no name"
     ingress = f"{names.ingress}.{exchange}"

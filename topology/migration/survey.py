@@ -18,7 +18,7 @@ _KINDS: Final = ("exchanges", "queues", "bindings", "policies")
 async def survey(
     management: Management, names: Names, vhost: str, wanted: Collection[str] = (), may_miss: Collection[str] = ()
 ) -> Facts:
-    """Returns the facts of a virtual host. Changes nothing. `wanted` and `may_miss` are those of `facts.read`.
+    """Returns the facts of a virtual host. Changes nothing. `wanted` and `may_miss`: as for `facts.read`.
 
     Raises:
         ValueError: the virtual host or a wanted exchange does not exist.
@@ -37,7 +37,7 @@ async def survey(
         for row in definitions["exchanges"]
         if row["type"] == DELAYED
     }
-    # Those of all virtual hosts, as another one may need the plugin too.
+    # The exchanges of all virtual hosts, as another virtual host may need the plugin too.
     definitions["exchanges"] = [_definition(row) for row in await management.get("exchanges")]
     definitions["bindings"] = [_binding(row) for row in definitions["bindings"]]
     overview = await management.get("overview")
@@ -54,7 +54,7 @@ async def survey(
 
 
 async def _nodes(management: Management) -> list[str]:
-    """The nodes of the cluster, also those that are down; none if the API's user may not see them."""
+    """Returns the nodes of the cluster, with the nodes that are down; none if the API's user may not see them."""
     try:
         return sorted(str(row["name"]) for row in await management.get("nodes?columns=name"))
     except httpx2.HTTPStatusError as error:
@@ -64,7 +64,7 @@ async def _nodes(management: Management) -> list[str]:
 
 
 async def exchange_of(management: Management, vhost: str, name: str) -> Mapping[str, Any] | None:
-    """The definition of an exchange; None: it does not exist."""
+    """Returns the definition of an exchange; None: the exchange does not exist."""
     try:
         return _definition(await management.get(f"exchanges/{quoted(vhost)}/{quoted(name)}"))
     except httpx2.HTTPStatusError as error:
@@ -74,19 +74,19 @@ async def exchange_of(management: Management, vhost: str, name: str) -> Mapping[
 
 
 async def bindings_now(management: Management, vhost: str, name: str) -> Sequence[Definition]:
-    """The bindings from and to the exchange, as a definitions export has them."""
+    """Returns the bindings from and to the exchange, as a definitions export has them."""
     return bindings_of(name, map(_binding, await management.get(f"bindings/{quoted(vhost)}")))
 
 
 async def held_by_plugin(management: Management, vhost: str, name: str) -> int | None:
-    """How many messages wait in the plugin for an exchange; None: RabbitMQ does not say it."""
+    """Returns how many messages wait in the plugin for an exchange; None: RabbitMQ does not show the number."""
     found = await management.get(f"exchanges/{quoted(vhost)}/{quoted(name)}")
     held = found.get("messages_delayed")
     return held if isinstance(held, int) else None
 
 
 async def _permissions(management: Management, place: str) -> list[Mapping[str, Any]]:
-    """The permissions of all users; none if the API's user may not see them."""
+    """Returns the permissions of all users; none if the API's user may not see them."""
     try:
         return list(await management.get(f"vhosts/{place}/permissions"))
     except httpx2.HTTPStatusError as error:
@@ -96,7 +96,7 @@ async def _permissions(management: Management, place: str) -> list[Mapping[str, 
 
 
 def _definition(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of an exchange's description that an export has."""
+    """Returns the part of an exchange's description that a definitions export has."""
     members = ("name", "vhost", "type", "durable", "auto_delete", "internal", "arguments")
     return {member: row[member] for member in members}
 

@@ -1,1 +1,1 @@
-"""Holds the commands that call a bridge over HTTP. Imports nothing of the bridge's own work, so they start quickly."""
+"""Holds the commands that call a bridge over HTTP. They start quickly, as they import none of the code of a bridge."""

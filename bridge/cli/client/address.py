@@ -14,11 +14,11 @@ DEFAULT: Final = "http://127.0.0.1:8080"
 
 
 def address_of(url: str | None, token: str | None, environment: Mapping[str, str]) -> str:
-    """Returns the URL without a slash at its end: the given one, that of a running `make run`, or `DEFAULT`.
+    """Returns the bridge's URL without a slash at its end: `url`, the URL of a running `make run`, or `DEFAULT`.
 
     Raises:
-        BadParameter: the URL has another form, or there is a token and no URL. A folder that a stranger has written
-            could send the token anywhere.
+        BadParameter: `url` is malformed, or there is a token and no URL. The run file in the working folder may be a
+            stranger's, and its URL could send the token anywhere.
     """
     if url:
         return _checked(url)

@@ -12,7 +12,7 @@ _BETWEEN = re.compile(r"[\s,]*")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A JSON object. `raw`: as the bridge wrote it."""
+    """A JSON object in an answer. `raw`: its text as the bridge wrote it."""
 
     raw: str
 
@@ -22,7 +22,7 @@ class Answer:
         return value
 
     def items(self) -> list[Answer]:
-        """The objects of the list that is the first member of the object, as in `{"messages": [...]}`."""
+        """Returns the objects in the list that is this object's first member, as in `{"messages": [...]}`."""
         decoder, position = json.JSONDecoder(), self.raw.index("[") + 1
         found: list[Answer] = []
         while self.raw[position := _BETWEEN.match(self.raw, position).end()] != "]":  # type: ignore[union-attr]

@@ -21,11 +21,11 @@ _PAGE: Final = 1_000
 
 
 class Api:
-    """The calls of one command. `replayed`: the last answer is that to an earlier send. `etag`: of the message in the
-    last answer."""
+    """Makes the calls of one command. `replayed`: whether the last answer repeats the answer to an earlier send.
+    `etag`: the ETag of the message in the last answer; None: it has none."""
 
     def __init__(self, url: str, token: str | None, tls: ssl.SSLContext | None) -> None:
-        """`tls`: None for plain HTTP."""
+        """`token`: None for a bridge without tokens. `tls`: None for plain HTTP."""
         self.url = url
         self.replayed = False
         self.etag: str | None = None
@@ -50,10 +50,10 @@ class Api:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str | None] | None = None,
     ) -> Answer:
-        """Makes one call. Members of `query` and `headers` that are None are left out.
+        """Makes one call and returns its answer. Leaves out members of `query` and `headers` that are None.
 
         Raises:
-            CallFailed: the bridge refused it, nobody answered, or another server did.
+            CallFailed: the bridge refused the call, nobody answered, or another server answered.
         """
         again = "Try again with the same --id." if _is_send(method, path) else "Try again."
         try:
@@ -72,7 +72,7 @@ class Api:
         return self._read(answer, again)
 
     def pages(self, path: str, query: Mapping[str, Any], most: int) -> Iterator[list[Answer]]:
-        """Yields pages of a list until it ends, or until there were `most` items."""
+        """Yields the pages of a list until the list ends, or until `most` items have come."""
         cursor = None
         while most > 0:
             page = self.call("GET", path, query={**query, "limit": min(most, _PAGE), "cursor": cursor})
@@ -126,7 +126,7 @@ def message_path(topic: str, message_id: str, rest: str = "") -> str:
 
 
 def document(members: Mapping[str, Any]) -> bytes:
-    """A JSON object for a request. Members that are None are left out, and bytes are JSON already."""
+    """Returns a JSON object for a request. Leaves out members that are None. A member of bytes is JSON already."""
     written = (
         b"%b:%b" % (json.dumps(name).encode(), value if isinstance(value, bytes) else json.dumps(value).encode())
         for name, value in members.items()

@@ -1,4 +1,4 @@
-"""Makes a command of a function: adds the options that every client command has, and ends it if a call fails."""
+"""Turns a function into a client command: adds the options of every client command, and ends it if a call fails."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ Run = Callable[..., None]
 
 
 def command(app: typer.Typer, name: str | None = None) -> Callable[[Run], Run]:
-    """Registers a function `run(api, output, …)` as a command. The rest of its parameters are arguments and options."""
+    """Registers a function `run(api, output, …)` as a command. Its other parameters are the command's arguments and
+    options. `name`: the command's name; None: the function's name with `-` for `_`."""
 
     def register(run: Run) -> Run:
         def start(
@@ -106,7 +107,7 @@ def _shared(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON: one object a line.")] = False,
 ) -> None:
-    """Holds the options of every command."""
+    """Has the options of every client command as its parameters. `_SHARED` reads them; nobody calls this function."""
 
 
 _SHARED = tuple(inspect.signature(_shared, eval_str=True).parameters.values())

@@ -1,4 +1,4 @@
-"""Defines why a call of a bridge failed, and says it with host, cause and next step."""
+"""Defines the errors of failed calls, whose texts name the host, the cause and the next step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CODES: Mapping[int, int] = {
 
 
 class CallFailed(Exception):
-    """A call failed. Its text is for the user; `code`: the exit code of the command."""
+    """A call failed. The error's text is for the user. `code`: the exit code of the command."""
 
     code = failures.FAILED
 
@@ -44,11 +44,12 @@ class NotSecure(CallFailed):
 
 
 class NotABridge(CallFailed):
-    """Another server answered."""
+    """A server that is no bridge answered."""
 
 
 class Refused(CallFailed):
-    """The bridge refused the call with a problem (RFC 9457). `status`: of HTTP. `again`: how to repeat the call."""
+    """The bridge refused the call with a problem document (RFC 9457). `status`: its HTTP status. `again`: says how to
+    repeat the call."""
 
     def __init__(self, url: str, problem: Mapping[str, Any], again: str) -> None:
         self.status = int(problem["status"])

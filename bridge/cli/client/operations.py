@@ -52,7 +52,8 @@ def cancel(api: Api, output: Output, operation_id: _Id) -> None:
 
 
 def until_ended(api: Api, output: Output, begun: Mapping[str, Any]) -> Answer:
-    """Waits for the end of an operation, and shows its progress on a terminal."""
+    """Waits for the end of an operation, and returns it. Shows the progress on a terminal. `begun`: the operation as
+    the bridge answered at its start."""
     from bridge.cli.progress import progress  # noqa: PLC0415 - rich costs much of a command's start
 
     done = 0

@@ -52,12 +52,12 @@ Most = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The most
 
 
 def number_or_text(text: str | None) -> int | str | None:
-    """A duration or instant for a request: digits alone are a number of milliseconds."""
+    """Returns a duration or instant for a request: digits alone become a number of milliseconds, other text stays."""
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 20 else text
 
 
 def pairs(option: str, given: list[str]) -> dict[str, str]:
-    """The values of an option that is repeated as NAME=VALUE."""
+    """Returns the values by name of an option that a user repeats as NAME=VALUE. `option`: its name, for errors."""
     for one in given:
         if "=" not in one:
             raise typer.BadParameter(f"{one[:100]!r} must be NAME=VALUE", param_hint=option)
@@ -65,7 +65,7 @@ def pairs(option: str, given: list[str]) -> dict[str, str]:
 
 
 def target(to_exchange: str | None, to_routing_key: str | None) -> dict[str, str] | None:
-    """The target that the options name; None: the topic's queue."""
+    """Returns the target that the options name; None: the topic's queue."""
     if to_exchange is None:
         if to_routing_key is not None:
             raise typer.BadParameter("give --to-exchange too", param_hint="--to-routing-key")
@@ -74,12 +74,12 @@ def target(to_exchange: str | None, to_routing_key: str | None) -> dict[str, str
 
 
 def ascii_header(option: str, text: str | None) -> str | None:
-    """The value of an option that becomes a header."""
+    """Checks that an option's value can be the value of a header, and returns it. None: the option is not given."""
     if text is not None and not (text.isascii() and text.isprintable()):
         raise typer.BadParameter(f"{text[:100]!r} must be printable ASCII", param_hint=option)
     return text
 
 
 def quoted(message_id: str) -> str:
-    """The id as one segment of a path."""
+    """Returns the id percent-encoded, as one segment of a path."""
     return quote(message_id, safe="")

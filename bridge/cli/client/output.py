@@ -16,16 +16,16 @@ _LONGEST_CELL: Final = 60  # characters; `get` and `--json` show all of a body
 
 
 class View(Protocol):
-    """Prints texts that are safe to print."""
+    """Prints texts, which hold no control characters."""
 
     def fields(self, fields: Mapping[str, str]) -> None:
-        """Prints one object."""
+        """Prints one object, a line for each field."""
 
     def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Prints rows behind those of earlier calls."""
+        """Prints a table's rows after the rows of earlier calls."""
 
     def redraw(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Prints rows in the place of those of earlier calls, if the view has places."""
+        """Prints a table's rows over the rows of earlier calls, or after them if the view can't overwrite."""
 
     def stop(self) -> None:
         """Ends the output."""
@@ -53,7 +53,7 @@ class Output:
             self._view.fields({name: line(value) for name, value in members if value is not None})
 
     def rows(self, answers: Iterable[Answer], columns: Mapping[str, str]) -> None:
-        """Prints a list. `columns`: the path of each member, such as `counts.ready`, by its heading."""
+        """Prints a list. `columns`: the path of a member, such as `counts.ready`, by the heading of its column."""
         if self.as_json:
             for answer in answers:
                 typer.echo(answer.raw)
@@ -72,8 +72,8 @@ class Output:
 
 
 def flat(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """The members, with those of members that are objects as `policy.lease_ms`. Headers stay whole, and a body is the
-    JSON text."""
+    """Returns the members of an object. Members of a nested object get names such as `policy.lease_ms`. `headers` stays
+    whole, and a body becomes its JSON text. `before`: the prefix of all names."""
     members: dict[str, Any] = {}
     for name, member in value.items():
         if name == "body":
@@ -86,7 +86,7 @@ def flat(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def cells(answer: Answer, paths: Iterable[str]) -> list[str]:
-    """The members with these paths, for a table. A body in base64 is marked: `base64:aGVsbG8=`."""
+    """Returns the members with these paths as the cells of a row. A body in base64 is marked: `base64:aGVsbG8=`."""
     members = flat(answer.value)
     return [cell(members.get(path, _marked(members.get(f"{path}_base64")))) for path in paths]
 
@@ -96,13 +96,13 @@ def _marked(encoded: str | None) -> str | None:
 
 
 def cell(value: Any) -> str:
-    """The value as a line of bounded length."""
+    """Returns the value as one line, cut after `_LONGEST_CELL` characters."""
     shown = line(value)
     return shown if len(shown) <= _LONGEST_CELL else f"{shown[: _LONGEST_CELL - 1]}…"
 
 
 def line(value: Any) -> str:
-    """The value as one line without control characters, which could steer a terminal."""
+    """Returns the value as one line without control characters, which could steer a terminal."""
     if value is None:
         return "-"
     if isinstance(value, float):

@@ -11,7 +11,7 @@ _GAP: Final = "  "
 
 
 class Plain:
-    """A view in which only the first table has headings, so that all its lines have one form."""
+    """Prints only the first table with headings, so that all further lines of output have the form of a row."""
 
     def __init__(self) -> None:
         self._widths: list[int] = []

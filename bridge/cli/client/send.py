@@ -164,7 +164,7 @@ def change(
 
 
 def quoted_key(key: str | None) -> str | None:
-    """The key as the header has it: a string of RFC 9651."""
+    """Returns the idempotency key as a string of RFC 9651, which the header takes. None: there is no key."""
     if ascii_header("--idempotency-key", key) is None:
         return None
     escaped = str(key).replace("\\", "\\\\").replace('"', '\\"')
@@ -204,7 +204,7 @@ def _text(read: bytes) -> str:
 
 
 def _json(read: bytes) -> bytes:
-    """The body as it was given, with every digit of its numbers."""
+    """Checks that the body is JSON, and returns it unchanged, with every digit of its numbers."""
     try:
         json.loads(read)
     except (ValueError, RecursionError) as error:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 
 class Terminal:
-    """A view with headings in bold. Long texts continue on the next line of their cell."""
+    """Prints tables with bold headings. A long text continues on the next line of its cell."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)

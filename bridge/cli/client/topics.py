@@ -50,7 +50,7 @@ def list_topics(
 
 
 def all_topics(api: Api, prefix: str | None = None) -> Iterator[list[Answer]]:
-    """Yields the topics, a page at a time."""
+    """Yields all topics, a page at a time. `prefix`: only topics whose names begin so; None: all."""
     return api.pages("/v1/topics", {"prefix": prefix}, sys.maxsize)
 
 
@@ -131,7 +131,7 @@ def resume(api: Api, output: Output, topic: Topic) -> None:
 
 
 def _json(name: str, text: str) -> bytes:
-    """The value of a policy's field as JSON."""
+    """Returns the value of the policy's field `name` as JSON. `text`: what the user gave for the field."""
     value: Any = number_or_text(text)
     if text == _DEFAULT:
         value = None

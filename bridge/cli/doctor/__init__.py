@@ -1,1 +1,1 @@
-"""Finds what is wrong with the settings, RabbitMQ, Redis and a running bridge: `facts/` looks, `checks/` decides."""
+"""Finds what is wrong with the settings, RabbitMQ, Redis and a running bridge: `checks/` judges what `facts/` finds."""

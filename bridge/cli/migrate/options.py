@@ -1,4 +1,4 @@
-"""The options of `delaybridge migrate`, and calls that end the command if they fail."""
+"""Reads the options of `delaybridge migrate`, and runs calls that end the command if they fail."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DEFAULT_URL = "http://guest:guest@127.0.0.1:15672"
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options of all commands."""
+    """The options that all commands of `migrate` share. `url`: the bridge; None: no bridge is named."""
 
     management_url: str
     tls: SSLContext
@@ -95,7 +95,7 @@ def read_options(
 
 
 def _checked(url: str | None) -> str | None:
-    """The URL of the bridge; None: there is none."""
+    """Checks the URL of the bridge, and returns it; None: no bridge is named."""
     if not url:
         return None
     try:

@@ -19,7 +19,7 @@ from topology.migration.steps import Choices, Gap, Step
 
 
 def letters(options: Options, exchanges: Iterable[str]) -> Mapping[str, int] | None:
-    """The dead letters of the topics of these exchanges, by topic; None: no bridge is named."""
+    """Returns how many dead letters the topics of these exchanges have, by topic; None: no bridge is named."""
 
     async def ask() -> Mapping[str, int] | None:
         async with bridge(options.url, options.token, options.tls) as found:
@@ -42,7 +42,8 @@ def end(
     *,
     json: bool,
 ) -> None:
-    """Runs `work`, prints its steps, and ends with the code for their state."""
+    """Runs `work`, and prints the steps that were done and those that wait. Ends the command with 1 if messages may be
+    lost, and otherwise with 5 if steps wait."""
 
     async def run(rabbit: Management) -> Sequence[Step]:
         async with bridge(options.url, options.token, options.tls) as releasing:
@@ -68,7 +69,8 @@ def end(
     steps = asked(options, run)
     left = letters(options, {step.exchange: None for step in steps})
     waiting = [step for step in steps if not step.is_done]
-    # With None the operator has said before that they may be lost.
+    # `gap.held` None: the plugin's messages could not be counted. Unless the choice is `deliver`, the operator has
+    # accepted before that they may be lost.
     lost = any(gap.held or (gap.held is None and choices.held == "deliver") for gap in gaps)
     if json:
         found = {"done": [*map(as_row, done)], "waiting": [*map(as_row, waiting)], "gaps": [*map(gap_row, gaps)]}

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from bridge.service.pools.pools import Pools
 
 MOST_STREAMS: Final = 64
-_LIFE_S: Final = 300.0  # then the browser opens another one, and its token is checked again
+_LIFE_S: Final = 300.0  # then the browser opens another stream, and the bridge checks the token again
 _AGAIN_MS: Final = 1_000
 _NEED: Final = Need(scope=TokenScope.LOOK)
 
 
 class Live:
-    """The streams of one process. All of them show the samples of its one sampler."""
+    """The streams of one process. All streams show the samples of the process's one sampler."""
 
     def __init__(self, pools: Pools, guard: Guard) -> None:
         self._pools = pools
@@ -40,7 +40,7 @@ class Live:
         """Answers with a stream.
 
         Raises:
-            Refused: as `Guard.admit`.
+            Refused: the token or session does not allow the request, as for `Guard.admit`.
             Unavailable: too many streams are open.
         """
         request.scope["operation"] = "live_overview"

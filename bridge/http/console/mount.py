@@ -1,6 +1,6 @@
 """Serves `/console`: one page, its modules and style sheets, and a stream of the overview.
 
-The files are in `page/`, and need no build step. Those in `page/vendor/` are of npm's packages, unchanged
+The files are in `page/`, and need no build step. The files in `page/vendor/` come from npm's packages, unchanged
 (`make vendor`).
 """
 
@@ -30,7 +30,7 @@ _MEDIA_TYPES: Final = {
     ".txt": "text/plain",
 }
 _FILES: Final = sorted(path for path in _FOLDER.rglob("*") if path.suffix in _MEDIA_TYPES)
-# A change of any file changes the address of all: modules import each other by relative paths.
+# A change of any file changes the addresses of all files: modules import each other by relative paths.
 _DIGEST: Final = sha256(b"".join(path.read_bytes() for path in _FILES)).hexdigest()[:16]
 _URL: Final = f"console/{_DIGEST}"
 _HEADERS: Final = {
@@ -43,7 +43,7 @@ _FRESH: Final = {**_HEADERS, "Cache-Control": "no-cache"}
 
 
 def mount(app: FastAPI, pools: Pools, guard: Guard, *, tokens: bool) -> None:
-    """Adds the console to the application. The page and its files need no token. `tokens`: the API requires one."""
+    """Adds the console to the application. The page and its files need no token. `tokens`: whether the API does."""
     page = (_FOLDER / "index.html").read_text()
     for name, value in {"files": _URL, "version": version("delaybridge"), "tokens": str(tokens).lower()}.items():
         page = page.replace(f"{{{name}}}", value)

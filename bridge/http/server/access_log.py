@@ -19,7 +19,7 @@ _LONGEST: Final = 512  # characters of a path
 
 
 class AccessLog:
-    """ASGI middleware, in front of the whole application. It logs no body and no query: they may contain secrets."""
+    """ASGI middleware, in front of the whole application. It logs no bodies and queries: they may contain secrets."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -58,6 +58,6 @@ class AccessLog:
 
 
 def _shown(path: str) -> str:
-    """The path without the secret of a token that a client has put there by mistake. A long one is cut."""
+    """Returns the path without the secret of a token that a client has put there by mistake. Cuts a long path."""
     shown = masked(path.encode(errors="replace")).decode() if "dbt_" in path else path
     return shown if len(shown) <= _LONGEST else shown[:_LONGEST] + "…"

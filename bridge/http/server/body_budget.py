@@ -7,12 +7,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bridge.http.errors import TooManyBytes
 
 SMALL_BYTES = 64 * 1024
-"""A body with a declared size up to this is not counted: the server has buffered as much before anybody reads it."""
+"""The budget does not count bodies with a declared size of at most this many bytes: the server buffers as much anyway.
+"""
 
 
 class BodyBudget:
-    """ASGI middleware. `limit_bytes`: the most bytes that requests hold until they are answered. A request whose body
-    passes it reads `TooManyBytes`."""
+    """ASGI middleware: limits the bytes of bodies that all requests together hold until they are answered. A request
+    whose body passes `limit_bytes` gets `TooManyBytes` when it reads the body."""
 
     def __init__(self, app: ASGIApp, *, limit_bytes: int) -> None:
         self._app = app

@@ -13,7 +13,7 @@ _WIRES: Final = "bridge.http.wires."
 
 
 async def counted(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Lets `app` answer, and counts the answer. Nobody counts a request whose client has gone."""
+    """Lets `app` answer, and counts the answer. Does not count a request whose client has gone before its answer."""
     if scope["type"] != "http":
         await app(scope, receive, send)
         return
@@ -34,7 +34,7 @@ async def counted(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> N
 
 
 def _operation(scope: Scope) -> str:
-    """The operation that the application has found: of the API by its name, of a wire by the wire's name."""
+    """Returns the label of the operation that answered: the name of the API's operation, or the name of the wire."""
     if "operation" in scope:
         return str(scope["operation"])
     module = getattr(scope.get("endpoint"), "__module__", "")

@@ -1,8 +1,8 @@
 """Answers the busiest operations without the middleware and without FastAPI's routing.
 
-Those two cost more CPU than all other HTTP work of such a request. The operations and their answers are the same, and
-their routes document them. FastAPI gets every request that is out of the ordinary: another method, a body of unknown
-size or a large one, or a port that belongs to another wire.
+Middleware and routing cost more CPU than all other HTTP work of such a request. The fast path calls the same handlers
+as FastAPI's routes, which document the operations. FastAPI gets every request that is out of the ordinary: another
+method, a large body or one of unknown size, or a port that belongs to another wire.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Route = tuple[Handler, Mapping[str, str], Requests]
 
 
 class FastPath(Generic[App]):
-    """The ASGI application that uvicorn calls. `app` answers what the fast path does not.
+    """The ASGI application that uvicorn calls. `app` answers the requests that the fast path does not.
 
     Args:
         handlers: by method and by the path behind the topic, such as `("POST", "/messages")`, each with the name of
@@ -95,7 +95,7 @@ class FastPath(Generic[App]):
         except CancelledError:
             task = current_task()
             if task is None or not task.cancelling():
-                # Nobody has cancelled this call. Something that it waits for was cancelled, and nobody expected that.
+                # Nobody has cancelled this call. Something that it waits for was cancelled unexpectedly.
                 await _respond(send, problems.unforeseen(Request(scope)), identity)
                 of_operation.answered(500, monotonic() - began_s)
                 raise

@@ -23,16 +23,16 @@ class WrongHead(Exception):
 
 
 class Offered(Protocol):
-    """What a request parser's owner knows of the head that has just arrived."""
+    """The owner of a request parser, which knows the head that has just arrived."""
 
     def without_offer(self) -> bytes:
-        """Returns the head once more, without the offer."""
+        """Returns the bytes of the head that has just arrived, without the offer of another protocol."""
         ...
 
 
 class RequestParser:
-    """httptools' parser. It calls `owner` twice for a head with an offer. The first time `should_upgrade` is true: then
-    no request begins."""
+    """Parses requests with httptools. It calls `owner` twice for a head that offers another protocol. The first time
+    `should_upgrade()` is true, and `owner` must begin no request."""
 
     def __init__(self, owner: Offered) -> None:
         self._owner = owner
@@ -40,7 +40,7 @@ class RequestParser:
 
     def _begin(self) -> None:
         parser = httptools.HttpRequestParser(self._owner)
-        # A request may follow one that asks to close the connection. It is read, and not answered.
+        # A request may follow one that asks to close the connection. The server reads it, and does not answer it.
         parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self._parser = parser
         self.get_method, self.get_http_version = parser.get_method, parser.get_http_version
@@ -52,11 +52,11 @@ class RequestParser:
                 return self._parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
                 data = self._owner.without_offer() + data[upgrade.args[0] :]
-                self._begin()  # the former one takes no more if the connection closes after this request
+                self._begin()  # the former parser takes no more data if the connection closes after this request
 
 
 def without_offer(method: bytes, target: bytes, version: str, headers: Iterable[Header]) -> bytes:
-    """The bytes of the head without the headers of the offer."""
+    """Returns the bytes of a request's head without the headers that offer another protocol."""
     lines = [b"%b %b HTTP/%b" % (method, target, version.encode())]
     for name, value in headers:
         kept = value if name != b"connection" else b", ".join(word for word in tokens(value) if word not in _OFFER)
@@ -66,11 +66,11 @@ def without_offer(method: bytes, target: bytes, version: str, headers: Iterable[
 
 
 def to_this_server(target: bytes, headers: list[Header]) -> bytes:
-    """The path and query of the target. One in absolute form (`http://host/path`) names the host, whatever the header
-    Host says (RFC 9112, section 3.2.2): then `headers` gets its host.
+    """Returns the path and query of a request's target. A target in absolute form (`http://host/path`) names the host,
+    whatever the header Host says (RFC 9112, section 3.2.2). Its host then replaces Host in `headers`.
 
     Raises:
-        WrongHead: the target has no such form.
+        WrongHead: the target is neither a path nor such a URL.
     """
     if target.startswith(b"/"):
         return target
@@ -87,8 +87,8 @@ def to_this_server(target: bytes, headers: list[Header]) -> bytes:
 
 
 def unknown_coding(headers: Sequence[Header]) -> str | None:
-    """The first transfer coding that the parser leaves in the body: any in front of `chunked`. A body that is not
-    chunked at last has no known end, and the parser refuses it."""
+    """Returns the first transfer coding that the parser does not decode: any coding in front of `chunked`. None: no
+    such coding. If `chunked` is not the last coding, the body has no known end, and the parser refuses it."""
     codings = [coding for name, value in headers if name == b"transfer-encoding" for coding in tokens(value)]
     if len(codings) < 2 or codings[-1] != b"chunked":
         return None
@@ -96,5 +96,5 @@ def unknown_coding(headers: Sequence[Header]) -> str | None:
 
 
 def tokens(value: bytes) -> list[bytes]:
-    """The elements of a header's list, in lower case."""
+    """Returns the elements of a list in a header's value, in lower case."""
     return [word for part in value.split(b",") if (word := part.strip().lower())]

@@ -16,7 +16,7 @@ from bridge.model.errors import Unavailable
 
 
 class BodyLimit:
-    """ASGI middleware. `limit_of`: the most bytes of a request body, by the request's path."""
+    """ASGI middleware. `limit_of`: returns the most bytes of a request's body, by the request's path."""
 
     def __init__(self, app: ASGIApp, *, limit_of: Callable[[str], int]) -> None:
         self._app = app
@@ -60,8 +60,8 @@ def _refusal(size_bytes: int, limit_bytes: int) -> TooLarge:
 
 
 def _last(receive: Receive, send: Send) -> Send:
-    """Returns a `send` for the connection's last answer. It then reads until the client closes, for `LINGER_S` at
-    most."""
+    """Returns a `send` for the connection's last answer. After that answer, it reads until the client closes the
+    connection, for `LINGER_S` at most."""
 
     async def send_last(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -71,7 +71,7 @@ def _last(receive: Receive, send: Send) -> Send:
             await send(message)
         else:
             await send({**message, "more_body": True})
-            with suppress(TimeoutError, Unavailable):  # the budget counts what is dropped here, too
+            with suppress(TimeoutError, Unavailable):  # the budget also counts the bytes that are dropped here
                 async with asyncio.timeout(LINGER_S):
                     while (await receive()).get("more_body"):
                         pass

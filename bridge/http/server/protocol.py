@@ -70,10 +70,10 @@ class HttpConnection(HttpToolsProtocol):
         self._read_bytes = 0
         self._refusal: tuple[ProblemType, str] | None = None  # why the parser is being stopped
         self._deaf = False  # ignores what the client still sends
-        self._is_old = False  # what it reads may have waited while the bridge stood still
+        self._is_old = False  # requests that it reads may have waited while the bridge stood still
         self._last_answer: bytes | None = None  # follows the answers to earlier requests
         self._ended = False
-        self._next: tuple[RequestResponseCycle, Any] | None = None  # begins once the client has read the answer before
+        self._next: tuple[RequestResponseCycle, Any] | None = None  # begins once the client has read the former answer
         self._last_progress: tuple[Phase, int] = (Phase.FIRST, 0)
         self._last_scope: object = None
         self.since_s = self.loop.time()
@@ -160,7 +160,8 @@ class HttpConnection(HttpToolsProtocol):
             self._refusal = (UNKNOWN_CODING, f"Transfer-Encoding: the coding {coding} is unknown; send chunked alone")
 
     def stood_still(self) -> None:
-        """Refuses the requests that were read and not begun. What a paused connection has not read may be as old."""
+        """Refuses the requests that this connection has read and not begun. If reading is paused, unread requests may
+        be as old, so it refuses them too."""
         self._is_old = self._is_old or self.flow.read_paused
         refuse: Any = self.pulse.refuse
         self.pipeline = deque((cycle, refuse) for cycle, _ in self.pipeline)
@@ -205,7 +206,7 @@ class HttpConnection(HttpToolsProtocol):
         self._refuse(*(self._refusal or (NOT_HTTP, "the bytes can't be parsed as an HTTP/1.1 request")))
 
     def _is_small(self) -> bool:
-        """Whether the request declared a body of one step at most."""
+        """Whether the request declared a body of at most 64 KiB, one step of progress."""
         declared = next((value for name, value in self.scope["headers"] if name == b"content-length"), b"")
         return declared.isdigit() and int(declared) <= 1 << _STEP_BITS
 
@@ -222,7 +223,8 @@ class HttpConnection(HttpToolsProtocol):
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def _refuse(self, problem_type: ProblemType, detail: str) -> None:
-        """Answers the request that is arriving with the problem, after the earlier requests, as the last answer."""
+        """Answers the arriving request with the problem. This is the connection's last answer, after the answers to
+        earlier requests."""
         self._deaf = True
         REFUSED.labels(str(problem_type.status)).inc()
         cycle = self.cycle
@@ -297,7 +299,7 @@ class HttpConnection(HttpToolsProtocol):
 
 
 def limited_protocol(limits: Limits, pulse: Pulse) -> type[asyncio.Protocol]:
-    """The protocol class for uvicorn's `http` setting. `pulse`: the server starts it."""
+    """Returns the protocol class for uvicorn's `http` setting. `pulse`: notices stalls; the server starts it."""
     return type(
         "LimitedProtocol",
         (HttpConnection,),

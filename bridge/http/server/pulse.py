@@ -1,8 +1,8 @@
-"""Notices that the event loop stood still, and refuses the requests that waited meanwhile.
+"""Notices that the event loop stood still, and refuses the requests that waited during the stall.
 
-A process may be frozen, or one callback may keep the loop busy. Meanwhile clients give up, and send the same through
-another bridge. Unread bytes have no time stamp. So after a stall that was longer than a call may last, each request
-counts as old that the loop then finds: in a socket, on a new connection, or read and not begun.
+A process may be frozen, or one callback may keep the loop busy. During a stall clients give up, and repeat their
+requests at another bridge. Unread bytes have no time stamp. So after a stall that was longer than a call may last, each
+request that the loop finds counts as old: in a socket, on a new connection, or read and not begun.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ log = structlog.get_logger(__name__)
 
 _BEAT_S: Final = 0.25
 _ROUNDS: Final = 4
-"""Rounds of the loop after which it has read what lay unread: it accepts a connection, begins it, and reads from it."""
+"""After so many rounds the loop has read all that lay unread: it accepts a connection, begins it, and reads from it."""
 
 
 class Pulse:
-    """Beats while the loop runs. `limit_s`: the longest stall after which the bridge carries requests out.
-
-    `fresh_until_s`: a moment of `monotonic()`. A request that is read later may have lain for longer than the limit.
+    """Beats while the event loop runs. `limit_s`: the longest stall after which the bridge carries out requests that
+    waited. `fresh_until_s`: a moment of `monotonic()`. A request that the loop reads later may have waited longer than
+    the limit.
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -41,7 +41,7 @@ class Pulse:
         self.fresh_until_s = inf
 
     def start(self, connections: Collection[Any]) -> None:
-        """Beats from now on. `connections`: those that are open, also later."""
+        """Begins to beat. `connections`: the server's collection of open connections, which it keeps up to date."""
         self._connections = connections
         self._last_s = monotonic()
         self._beat()
@@ -50,13 +50,14 @@ class Pulse:
         return StoodStill(self._limit_s)
 
     async def refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request with the refusal. An ASGI application."""
+        """Answers a request with the error that `why` returns. This method is an ASGI application."""
         REFUSED.labels("503").inc()
         await refuse(self.why(), scope, receive, send)
 
     def in_time(self, app: ASGIApp) -> ASGIApp:
-        """Returns the application that answers the request whose head has just been read: `app`, which raises
-        `StoodStill` as it reads the body if the loop stood still meanwhile."""
+        """Returns the application that answers the request whose head has just been read. It refuses the request if the
+        loop stands still before the request begins. Otherwise it is `app`, whose read of the body raises `StoodStill`
+        after a stall."""
         stalls = self._stalls
 
         def is_late() -> bool:
@@ -82,7 +83,8 @@ class Pulse:
         return begin
 
     def _beat(self, rounds: int = 0) -> None:
-        """`rounds`: how many rounds of the loop follow before what it reads is fresh."""
+        """Looks for a stall, and plans the next beat. `rounds`: after so many more rounds of the loop, requests that it
+        reads are fresh."""
         loop, now_s = asyncio.get_running_loop(), monotonic()
         stood_s, self._last_s = now_s - self._last_s, now_s
         if stood_s > self._limit_s:

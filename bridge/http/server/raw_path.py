@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class RawPath:
-    """ASGI middleware."""
+    """ASGI middleware: restores the written path of requests whose path begins with `under`."""
 
     def __init__(self, app: ASGIApp, *, under: str) -> None:
         self._app = app
@@ -28,6 +28,6 @@ class RawPath:
 
 
 def as_written(raw: bytes) -> str:
-    """The path with each segment percent-encoded in the same way, whatever the client chose."""
+    """Returns the written path in one spelling: percent-encodes each segment in one way, whatever the client chose."""
     path = raw.decode("ascii")
     return "/".join(quote(unquote(part), safe="") for part in path.split("/")) if "%" in path else path

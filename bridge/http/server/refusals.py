@@ -21,16 +21,16 @@ UNKNOWN_CODING = ProblemType(501, "unknown-transfer-coding", "The transfer codin
 TOO_MANY_CONNECTIONS = ProblemType(503, "too-many-connections", "Too many connections are open")
 UNAVAILABLE = problems.KINDS[Unavailable]
 
-_ALWAYS: Final = ("/health/", "/metrics")  # small, and asked by those who restart the process
+_ALWAYS: Final = ("/health/", "/metrics")  # small answers, for the programs that restart the process
 
 
 def is_always_answered(path: str) -> bool:
-    """Whether the bridge answers the path where it refuses others."""
+    """Whether the bridge answers requests for the path even while it refuses all other requests."""
     return path.startswith(_ALWAYS)
 
 
 async def refuse(error: Unavailable, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers a request in place of the application."""
+    """Answers a request with the error, in place of the application."""
     identity = request_id.give(scope, b"")
     response = problems.answer(Request(scope), error)
     response.raw_headers.append((request_id.HEADER, identity))
@@ -38,7 +38,7 @@ async def refuse(error: Unavailable, scope: Scope, receive: Receive, send: Send)
 
 
 def refusal_bytes(problem_type: ProblemType, detail: str, default_headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """A whole HTTP response with the problem. It tells the client that the connection closes."""
+    """Returns the bytes of a whole HTTP response with the problem, after which the connection closes."""
     identity = request_id.new()
     document = problems.document(problem_type, detail, identity.decode())
     headers = [

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DrainingServer(uvicorn.Server):
-    """Drains before it stops.
+    """An HTTP server that drains before it stops.
 
     Draining: `/health/ready` answers 503, long polls end, and each answer closes its connection. After `drain_ms`, in
     which a load balancer can take the bridge out, the server stops listening and finishes the requests in flight.

@@ -13,7 +13,8 @@ _SWEEP_S = 1.0
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
     """The limits of connections. `head_bytes`: the most bytes of a request's head, and of what surrounds the chunks of
-    a body. The path with its query may use a quarter of it. `unread_bytes`: of answers that clients have not read."""
+    a body; the path with its query may use a quarter of them. `unread_bytes`: the most bytes of answers that clients
+    have not read."""
 
     connections: int
     unread_bytes: int
@@ -23,7 +24,7 @@ class Limits:
 
 
 class Phase(Enum):
-    """What a connection waits for: the client, but in the last phase the bridge."""
+    """What a connection waits for. In the last phase it waits for the bridge, in all others for the client."""
 
     FIRST = auto()  # the first byte of its first request
     HEAD = auto()  # the rest of a head
@@ -47,8 +48,8 @@ class Sweep:
             loop.call_later(_SWEEP_S, self._check_all, connections, loop)
 
     def has_room(self, connections: set[Any]) -> bool:
-        """Returns whether one more connection may open. Closes idle connections for it, first those without a request
-        so far."""
+        """Returns whether one more connection may open. At the limit, closes idle connections to make room, first those
+        that have sent no request."""
         if len(connections) < self._limits.connections:
             return True
         idle = [connection for connection in connections if connection.phase in (Phase.FIRST, Phase.IDLE, Phase.END)]
@@ -68,5 +69,5 @@ class Sweep:
 
 
 def _use(connection: Any) -> tuple[bool, float]:
-    """Sorts unused connections first, then those idle for longest."""
+    """Returns a sort key: connections that have sent no request come first, then those that are idle for longest."""
     return (connection.scope is not None, connection.since_s)

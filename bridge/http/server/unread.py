@@ -12,16 +12,16 @@ from bridge.metrics.http import REFUSED
 from bridge.model.unread_bytes import MAKING, Making, UnreadBytes
 
 _PAGES_AT_ONCE: Final = 2
-_READY: Final = "/health/ready"  # it says whether a send would succeed now
+_READY: Final = "/health/ready"  # its answer says whether a send would succeed now
 
 
 class Unread:
-    """Counts the answers that connections hold. A connection that holds one begins no further request.
+    """Counts the bytes of answers that clients have not read. A connection with such an answer begins no request.
 
-    At the limit, a page of messages is refused with 503 before the application sees the request, and a pull before it
-    takes a message. What a pull takes is counted at once. Other answers are counted once they are written, so pages are
-    made by few calls at a time. Beyond a reserve for small answers all requests are refused, and the process is not
-    ready.
+    At the limit, the server refuses requests for a page of messages with 503, before the application sees them. It
+    refuses a pull before the pull takes a message. The messages that a pull takes count at once. Other answers count
+    once they are written, so only few calls at a time make pages. Beyond a reserve for small answers, the server
+    refuses all requests, and the process is not ready.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -30,7 +30,7 @@ class Unread:
         self._pages = asyncio.Semaphore(_PAGES_AT_ONCE)
 
     def note(self, connection: object, size_bytes: int) -> None:
-        """Notes what the connection holds now; 0: nothing."""
+        """Notes how many bytes of answers the connection's client has not read."""
         self._bytes.add(size_bytes - self._held.pop(connection, 0))
         if size_bytes:
             self._held[connection] = size_bytes
@@ -39,7 +39,7 @@ class Unread:
         return connection in self._held
 
     def bounded(self, app: ASGIApp, scope: Scope) -> ASGIApp:
-        """Returns the application that answers the request: `app`, or one that checks the limit."""
+        """Returns the application for the request: `app`, one that first checks the limit, or one that refuses."""
         path: str = scope["path"]
         if scope["method"] == "GET" and path.endswith(("/messages", "/dead")):
             return _Page(self, app)
@@ -47,7 +47,7 @@ class Unread:
         return self._refuse if refused else self._made_by(app)
 
     def page_now(self, app: ASGIApp) -> ASGIApp:
-        """Returns `app`, or at the limit an application that refuses."""
+        """Returns `app`, or at the limit an application that refuses the request."""
         return self._refuse if self._bytes.is_full else self._made_by(app)
 
     @property
@@ -71,7 +71,7 @@ class Unread:
 
 
 class _Page:
-    """Answers with a page of messages once it is its turn."""
+    """An ASGI application that answers with a page of messages, once fewer than `_PAGES_AT_ONCE` calls make a page."""
 
     def __init__(self, unread: Unread, app: ASGIApp) -> None:
         self._unread = unread

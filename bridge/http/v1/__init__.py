@@ -1,1 +1,1 @@
-"""Serves version 1 of the bridge's own API: a module or a room for each group of operations."""
+"""Serves version 1 of the bridge's own API: a module or a package for each group of operations."""

@@ -61,7 +61,7 @@ async def list_actions(pools: Pools, call: ApiCall) -> Response:
 
 
 def recorded(operation: Operation) -> Run:
-    """The operation's handler. It records the operation, if that is an operator's action."""
+    """Returns the operation's handler. If the operation is an operator's action, the handler also records it."""
     if not operation.is_action:
         return operation.run
 

@@ -1,4 +1,4 @@
-"""Answers for the health and the metrics of this process."""
+"""Answers requests for the health and the metrics of this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers at the root: leads a browser to the console, and shows all others what there is."""
+"""Answers at the root path: redirects a browser to the console, and shows other clients a page of links."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LINKS: Final = {
 
 
 async def home(request: Request, *, console: bool) -> Response:
-    """A page with the links. `console`: this process has the console, so a browser is led there."""
+    """Answers with a page of links. `console`: this process serves the console, so a browser is redirected there."""
     if console and "text/html" in request.headers.get("accept", ""):
         return Response(status_code=303, headers={"Location": "console"})
     links = {path: text for path, text in _LINKS.items() if console or path != "console"}

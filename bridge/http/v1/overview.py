@@ -102,7 +102,7 @@ async def overview(pools: Pools, call: ApiCall) -> Response:
 
 
 def overview_json(sample: Sample, pools: Pools, caller: Caller) -> dict[str, Any]:
-    """The sample as `OverviewOut` documents it."""
+    """Returns the sample as `OverviewOut` documents it, with the topics that the caller may see."""
     seen = {topic: figures for topic, figures in sample.topics.items() if caller.sees(topic)}
     all_seen = len(seen) == len(sample.topics) and caller.sees(None)
     return {

@@ -1,4 +1,4 @@
-"""Tells what happened to a message."""
+"""Shows what happened to a message."""
 
 from __future__ import annotations
 

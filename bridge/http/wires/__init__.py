@@ -1,1 +1,1 @@
-"""Speaks the wires of other delay queues: thin adapters over the service, one router each."""
+"""Speaks the wires of other delay queues. Each wire is a thin adapter over the service, with its own router."""

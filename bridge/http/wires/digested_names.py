@@ -1,7 +1,7 @@
-"""Derives topics and ids from names of any text, for wires whose originals take any.
+"""Derives topics and ids from names of any text, for wires whose originals take any name.
 
-If the bridge does not allow a name, a digest of it takes its place, and a header of the message carries the name. All
-wires derive alike, so a job of one is a message of the other.
+If the bridge does not allow a name, a digest replaces it, and a header of the message carries the name. All these wires
+derive names alike, so a job that one of them sends is a message of the others too.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _FORBIDDEN: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def check(field: str, name: str) -> None:
-    """Checks the length of a name.
+    """Checks the length of a name. `field`: the parameter that holds the name, for the error.
 
     Raises:
-        InvalidRequest
+        InvalidRequest: the name has more than `LONGEST` bytes.
     """
     size = len(name.encode())
     if size > LONGEST:
@@ -46,6 +46,6 @@ def headers_of(topic: str, message_id: str) -> dict[str, str]:
 
 
 def shown(record: Record, envelope: Envelope | None) -> tuple[str, str]:
-    """Returns the names of a message's topic and id as its client gave them."""
+    """Returns a message's topic and id as the client that sent it gave them."""
     headers = envelope.headers if envelope is not None else {}
     return str(headers.get(_TOPIC, record.topic)), str(headers.get(_ID, record.id))

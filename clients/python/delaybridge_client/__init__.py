@@ -1,4 +1,4 @@
-"""Sends messages to a delaybridge for later, looks after them, and consumes them."""
+"""Sends messages to a delaybridge for later delivery, looks them up and changes them, and consumes them."""
 
 from delaybridge_client import operations
 from delaybridge_client.client import Client, SyncClient

@@ -34,7 +34,7 @@ class Client(Methods, Sender):
         ssl_context: ssl.SSLContext | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
-        """See `Settings`. `transport`: of httpx2, for proxies and tests."""
+        """See `Settings`. `transport`: a transport of httpx2, for proxies and tests; None: its default."""
         settings = Settings(
             url=url,
             token=token,
@@ -55,7 +55,8 @@ class Client(Methods, Sender):
         drain: timedelta = timedelta(seconds=30),
         on_late: Callable[[Late], None] | None = None,
     ) -> Consumer:
-        """Makes a consumer of these topics, the most urgent first. See `Terms`."""
+        """Makes a consumer of these topics, the most urgent first. See `Terms`. `on_late`: called for each message
+        whose lease ended before it was settled."""
         terms = Terms(topics=topics, concurrency=concurrency, lease=lease, longest=longest, poll=poll, drain=drain)
         return Consumer(self, terms, on_late=on_late)
 
@@ -74,7 +75,7 @@ class SyncClient(Methods, SyncSender):
         ssl_context: ssl.SSLContext | None = None,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
-        """See `Settings`. `transport`: of httpx2, for proxies and tests."""
+        """See `Settings`. `transport`: a transport of httpx2, for proxies and tests; None: its default."""
         settings = Settings(
             url=url,
             token=token,
@@ -95,6 +96,10 @@ class SyncClient(Methods, SyncSender):
         stop: threading.Event | None = None,
         on_late: Callable[[Late], None] | None = None,
     ) -> Counts:
-        """Handles one message after the other until `stop` is set. For more at once, use threads or `Client`."""
+        """Calls `handle` for one message after the other until `stop` is set, and returns the counts.
+
+        See `Terms`. `stop` None: it never stops. `on_late`: called for each message whose lease ended before it was
+        settled. To handle several messages at once, use threads or `Client`.
+        """
         terms = Terms(topics=topics, concurrency=1, lease=lease, longest=longest, poll=poll)
         return consume(self, terms, handle, stop or threading.Event(), on_late)

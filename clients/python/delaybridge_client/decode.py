@@ -1,7 +1,7 @@
 """Reads JSON objects of the bridge as dataclasses: RFC 3339 as datetimes, milliseconds as timedeltas. Pure.
 
-A field of the type `timedelta` named `lease` is read from `lease_ms`, or from `lease_s`. Members that the class has no
-field for are left out, so that a newer bridge may add some.
+A field of the type `timedelta` named `lease` is read from `lease_ms`, or from `lease_s`. Members without a field in the
+class are ignored, so that a newer bridge may add members.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ _UNITS: Final = {"_ms": timedelta(milliseconds=1), "_s": timedelta(seconds=1)}
 
 
 def read(cls: type[T], members: Mapping[str, Any]) -> T:
-    """The object as a value of the dataclass. A class with a method `from_json` reads itself.
+    """Returns the JSON object `members` as a value of the dataclass, by the class' method `from_json` if it has one.
 
     Raises:
-        LookupError, TypeError, ValueError: the object is not of that form.
+        LookupError, TypeError, ValueError: the object does not fit the class.
     """
     own: Callable[[Mapping[str, Any]], T] | None = getattr(cls, "from_json", None)
     return own(members) if own is not None else cls(**read_fields(cls, members))
 
 
 def read_fields(cls: type[Any], members: Mapping[str, Any]) -> dict[str, Any]:
-    """The dataclass' fields by name. A field that the object lacks is left out if it has a default."""
+    """Returns the dataclass' fields by name. Leaves out a field with a default that the JSON object lacks. Raises
+    LookupError if it lacks a field without a default."""
     values: dict[str, Any] = {}
     for name, sources, required in _plan(cls):
         for key, convert in sources:
@@ -45,12 +46,12 @@ def read_fields(cls: type[Any], members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def keys(cls: type[Any]) -> set[str]:
-    """The members that the class reads, by the first of their names."""
+    """Returns the names of the members that the class reads. Of a member with several names, the first one."""
     return {sources[0][0] for _, sources, _ in _plan(cls)}
 
 
 def _plan(cls: type[Any]) -> _Plan:
-    """For each field: its name, the members that may have its value, and whether it is required."""
+    """Returns for each field of the class its name, the members that may have its value, and if it is required."""
     if cls not in _plans:
         _plans[cls] = [_planned(field, get_type_hints(cls)[field.name]) for field in fields(cls)]
     return _plans[cls]
@@ -68,7 +69,7 @@ def _is_duration(hint: Any) -> bool:
 
 
 def _converter(hint: Any, unit: timedelta) -> _Convert:
-    """Makes what turns a JSON value into a value of the type. `unit`: of its durations."""
+    """Returns a function that turns a JSON value into a value of the type. `unit`: the unit of durations in it."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         some = [one for one in inner if one is not type(None)]

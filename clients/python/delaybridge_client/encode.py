@@ -26,33 +26,33 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
-"""The value of an argument that was not given, where None means something else."""
+"""The value of an argument that was not given, where None has another meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verbatim:
-    """A JSON value of the user. It is written as it is: a datetime in it is an error, as JSON has none."""
+    """A JSON value of the user. It is written as it is: a datetime in it is an error, as JSON has no datetimes."""
 
     value: Any
 
 
 def given(**members: Any) -> dict[str, Any]:
-    """The members that are not None."""
+    """Returns the members that are not None."""
     return {name: value for name, value in members.items() if value is not None}
 
 
 def changed(**members: Any) -> dict[str, Any]:
-    """The members that are not UNSET. None stays, and becomes null."""
+    """Returns the members that are not UNSET. None stays, and becomes null in JSON."""
     return {name: value for name, value in members.items() if value is not UNSET}
 
 
 def milliseconds(duration: timedelta) -> int:
-    """The duration in whole milliseconds. A part of one counts as one, so that nothing is early."""
+    """Returns the duration in whole milliseconds, rounded up, so that nothing is early."""
     return -(-duration // _MS)
 
 
 def instant(moment: datetime, field: str) -> str:
-    """The moment in UTC with milliseconds, such as `2026-01-31T09:00:00.000Z`. A part of one counts as one.
+    """Returns the moment in UTC, rounded up to milliseconds, such as `2026-01-31T09:00:00.000Z`. `field`: for errors.
 
     Raises:
         InvalidArgument: the moment has no time zone.
@@ -67,10 +67,10 @@ def instant(moment: datetime, field: str) -> str:
 
 
 def document(members: Mapping[str, Any]) -> bytes:
-    """The members as a JSON object.
+    """Returns the members as a JSON object.
 
     Raises:
-        InvalidArgument: JSON can't express one of them.
+        InvalidArgument: JSON can't express one of the members.
     """
     plain = {name: _plain(value, name) for name, value in members.items()}
     try:
@@ -80,12 +80,13 @@ def document(members: Mapping[str, Any]) -> bytes:
 
 
 def parameters(members: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The members as query parameters. Each value of a list is a parameter, and a mapping gives `key:value`."""
+    """Returns the members as query parameters. Each value of a list is a parameter, and a mapping gives `key:value`."""
     return [(name, text) for name, value in members.items() for text in _texts(value, name)]
 
 
 def path(template: str, values: Mapping[str, str]) -> str:
-    """The template with each `{name}` replaced by its value, which is one segment even with a slash or dots in it."""
+    """Returns the template with each `{name}` replaced by its value. A value is one segment of the path, even with a
+    slash or dots in it."""
     return template.format_map({name: _segment(value) for name, value in values.items()})
 
 
@@ -95,7 +96,8 @@ def _segment(value: str) -> str:
 
 
 def _plain(value: Any, name: str) -> Any:
-    """The value for JSON. Members of JSON's own objects are named from the top: `messages.3.delay`."""
+    """Returns the value in a form that JSON has. `name`: the value's place in the request, for errors, such as
+    `messages.3.delay`."""
     match value:
         case Verbatim():
             return value.value

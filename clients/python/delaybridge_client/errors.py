@@ -16,7 +16,7 @@ class InvalidArgument(DelaybridgeError, ValueError):
 
 
 class Unanswered(DelaybridgeError):
-    """Nobody answered in time. Unless `never_sent`, nobody knows whether the call took effect."""
+    """No bridge answered in time. `never_sent`: the request was not sent; otherwise the call may have taken effect."""
 
     def __init__(self, message: str, *, never_sent: bool) -> None:
         super().__init__(message)
@@ -24,7 +24,7 @@ class Unanswered(DelaybridgeError):
 
 
 class UnexpectedAnswer(DelaybridgeError):
-    """The answer is none of a bridge: the address is wrong, or a proxy answered. `status`: of HTTP."""
+    """The answer is not that of a bridge: the address is wrong, or a proxy answered. `status`: the HTTP status."""
 
     def __init__(self, message: str, *, status: int) -> None:
         super().__init__(message)
@@ -44,9 +44,9 @@ class FieldError:
 class Problem(DelaybridgeError):
     """The bridge refused the call with a problem (RFC 9457).
 
-    `type`, `title`, `status`, `detail`, `errors` and `request_id` are the problem's. `retry_after_s`: how long the
-    bridge asks to wait; None if it does not ask. `members`: all members of the problem, also those without an
-    attribute.
+    `type`, `title`, `status`, `detail`, `errors` and `request_id` are members of the problem. `retry_after_s`: how many
+    seconds the bridge asks to wait; None if it does not ask. `members`: all members of the problem, also those without
+    an attribute.
     """
 
     def __init__(self, members: Mapping[str, Any], *, retry_after_s: float | None = None) -> None:
@@ -87,7 +87,7 @@ class Unauthorized(Problem):
 
 
 class Forbidden(Problem):
-    """403: the token does not allow this."""
+    """403: the token does not allow the call."""
 
 
 class NotFound(Problem):
@@ -95,7 +95,8 @@ class NotFound(Problem):
 
 
 class Conflict(Problem):
-    """409: the state of the message or topic forbids the call. `state`: of the message, if the bridge names it."""
+    """409: the state of the message or topic forbids the call. `state`: the message's state; None: the bridge does not
+    name it."""
 
     @property
     def state(self) -> str | None:
@@ -107,7 +108,7 @@ class LeaseEnded(Conflict):
 
 
 class BodyNotKept(Conflict):
-    """409: Redis did not keep the body of the message, so it can't come earlier."""
+    """409: Redis did not keep the body of the message, so the message can't be made due earlier."""
 
 
 class RequestUnderWay(Conflict):
@@ -135,7 +136,7 @@ class TooManyRequests(Problem):
 
 
 class BridgeFailed(Problem):
-    """500: an error in the bridge itself. Its log has the request id."""
+    """500: an error in the bridge itself. The bridge's log has the request id."""
 
 
 class Unavailable(Problem):
@@ -164,12 +165,12 @@ _BY_STATUS: Mapping[int, type[Problem]] = {
 
 
 def problem_of(members: Mapping[str, Any], *, retry_after_s: float | None = None) -> Problem:
-    """The error for a problem: by the last part of its type, else by its status."""
+    """Returns the error for a problem: by the last part of the problem's type, or else by its status."""
     slug = str(members.get("type", "")).rpartition(":")[2]
     found = _BY_TYPE.get(slug) or _BY_STATUS.get(int(members["status"]), Problem)
     return found(members, retry_after_s=retry_after_s)
 
 
 def _again(cls: type[Problem], members: Mapping[str, Any], retry_after_s: float | None) -> Problem:
-    """Makes a problem again, for pickle."""
+    """Makes a problem from its members, for pickle."""
     return cls(members, retry_after_s=retry_after_s)

@@ -1,4 +1,4 @@
-"""Gives both clients a method for each operation: one line each, which has the operation's arguments and result."""
+"""Gives both clients a method for each operation. The method has the operation's arguments and result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ T = TypeVar("T")
 
 
 class Method(Generic[P, T]):
-    """Makes an operation and sends it. In a `Sender` it returns a coroutine, in a `SyncSender` the result."""
+    """A method of a client, which makes an operation and sends it. In a `Sender` the method returns a coroutine, in a
+    `SyncSender` the result."""
 
     def __init__(self, make: Callable[P, Operation[T]]) -> None:
         self.make: Final = make
@@ -41,7 +42,7 @@ class Method(Generic[P, T]):
 
 
 class Methods:
-    """A method for each operation of the OpenAPI document, with its name."""
+    """Has a method for each operation of the OpenAPI document, with the operation's name."""
 
     send = Method(operations.send)
     send_many = Method(operations.send_many)

@@ -31,10 +31,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation(Generic[T]):
-    """One call. `path` is that of the OpenAPI document, and `names` has the values of its `{parameters}`.
+    """One call. `path`: as in the OpenAPI document. `names`: the values of the path's `{parameters}`.
 
-    `query` and `body` hold Python values, such as datetimes. `repeatable`: whether a second call after a lost answer
-    does no harm. `wait`: how long the bridge may wait before it answers. `accepts`: the statuses that are an answer.
+    `query` and `body` hold Python values, such as datetimes. `read`: turns the answer into the result. `repeatable`:
+    whether a second call after a lost answer does no harm. `wait`: how long the bridge may wait before it answers.
+    `accepts`: the HTTP statuses of answers that `read` takes.
     """
 
     method: str
@@ -50,7 +51,7 @@ class Operation(Generic[T]):
 
 
 def keyed(idempotency_key: str | None) -> dict[str, str]:
-    """The headers of a request with this key, if there is one."""
+    """Returns the headers of a request with this idempotency key; no headers if the key is None."""
     if idempotency_key is None:
         return {}
     escaped = idempotency_key.replace("\\", "\\\\").replace('"', '\\"')
@@ -58,34 +59,34 @@ def keyed(idempotency_key: str | None) -> dict[str, str]:
 
 
 def next_page(operation: Operation[Page[Item]], page: Page[Item]) -> Operation[Page[Item]] | None:
-    """The operation for the page after this one; None if this was the last."""
+    """Returns the operation for the page after `page`; None if `page` is the last one."""
     if page.next_cursor is None:
         return None
     return replace(operation, query={**operation.query, "cursor": page.next_cursor})
 
 
 def reads(cls: type[T]) -> Callable[[Answer], T]:
-    """Reads an answer as a value of the dataclass."""
+    """Returns a function that reads an answer as a value of the dataclass."""
     return partial(_read, cls)
 
 
 def reads_tagged(cls: type[T]) -> Callable[[Answer], T]:
-    """Reads an answer as a value of the dataclass, which has a field for the ETag."""
+    """Returns a function that reads an answer as a value of the dataclass, which has a field for the ETag."""
     return partial(_read_tagged, cls)
 
 
 def reads_page(cls: type[Item], key: str = "items") -> Callable[[Answer], Page[Item]]:
-    """Reads an answer as a page whose objects are in the member `key`."""
+    """Returns a function that reads an answer as a page whose objects are in the member `key`."""
     return partial(_read_page, cls, key)
 
 
 def reads_list(cls: type[Item], key: str) -> Callable[[Answer], tuple[Item, ...]]:
-    """Reads an answer as the objects in its member `key`."""
+    """Returns a function that reads an answer as the objects in the answer's member `key`."""
     return partial(_read_list, cls, key)
 
 
 def reads_count(key: str) -> Callable[[Answer], int]:
-    """Reads an answer as the number in its member `key`."""
+    """Returns a function that reads an answer as the number in the answer's member `key`."""
     return partial(_read_count, key)
 
 

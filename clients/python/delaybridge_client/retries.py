@@ -27,17 +27,17 @@ from delaybridge_client.operation import Answer, Operation
 T = TypeVar("T")
 _PROBLEM: Final = "application/problem+json"
 _TOO_MANY: Final = 429
-_TEMPORARY: Final = (429, 500, 502, 503, 504)  # a proxy answers with some of them, without a problem
+_TEMPORARY: Final = (429, 500, 502, 503, 504)  # a proxy answers with some of them, without a problem document
 _NEVER_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
-    """How long and how often a call is tried again.
+    """How long and how often a client repeats a failed call.
 
-    `attempts`: tries in all. `first`: the pause after the first failed one; each further pause is twice as long, up to
-    `longest`. Chance takes up to half of it away. `Retry-After` makes it longer. `patience`: no try begins later than
-    this after the first one.
+    `attempts`: the most tries, with the first one. `first`: the pause after the first failed try; each further pause is
+    twice as long, up to `longest`. Each pause is random: up to half of it is taken away. The header `Retry-After` makes
+    a pause longer. `patience`: no try begins later than this time after the first try.
     """
 
     attempts: int = 8
@@ -46,30 +46,30 @@ class Retries:
     patience: timedelta = timedelta(seconds=30)
 
     def pause_s(self, failed: int, chance: Callable[[], float] = random.random) -> float:
-        """The pause after this many failed tries in a row."""
+        """Returns the pause in seconds after `failed` failed tries in a row. `chance`: returns a number from 0 to 1."""
         longest = min(self.first * (1 << min(failed - 1, 20)), self.longest).total_seconds()
         return longest * (1 - chance() / 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[T]):
-    """The call succeeded."""
+    """The call succeeded. `value`: its result."""
 
     value: T
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Try again after this pause."""
+    """The call is to be tried again after a pause of `pause_s` seconds."""
 
     pause_s: float
 
 
 class Tries(Generic[T]):
-    """The tries of one call. `where`: the address, for error messages.
+    """The tries of one call. `where`: the bridge's address, for error messages.
 
     Raises:
-        DelaybridgeError: by both methods, if no other try is worth it.
+        DelaybridgeError: by `after_error` and `after_answer`, if there is no further try.
     """
 
     def __init__(
@@ -95,11 +95,11 @@ class Tries(Generic[T]):
 
     @property
     def left_s(self) -> float:
-        """The time that is left for tries."""
+        """The seconds that are left for tries."""
         return max(self._give_up_at - self._clock(), 0.0)
 
     def after_error(self, error: httpx2.TransportError) -> Again:
-        """Decides after a try without an answer."""
+        """Decides what follows a try without an answer."""
         never_sent = isinstance(error, _NEVER_SENT)
         what = "was not reached" if never_sent else "did not answer"
         failure = Unanswered(
@@ -109,7 +109,7 @@ class Tries(Generic[T]):
         return self._again(failure, may_repeat=never_sent or self._operation.repeatable)
 
     def after_answer(self, answer: Answer) -> Done[T] | Again:
-        """Decides after an answer."""
+        """Decides what follows an answer: the call is done, or is tried again."""
         if answer.status in self._operation.accepts:
             try:
                 return Done(self._operation.read(answer))
@@ -145,14 +145,15 @@ class Tries(Generic[T]):
 
 
 def is_temporary(error: DelaybridgeError) -> bool:
-    """Whether the same call may succeed later."""
+    """Whether a call that failed with this error may succeed later."""
     if isinstance(error, Problem | UnexpectedAnswer):
         return error.status in _TEMPORARY or isinstance(error, RequestUnderWay)
     return isinstance(error, Unanswered)
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """The seconds of `Retry-After`: a number, or a date, which is compared with the answer's own `Date`."""
+    """Returns the seconds that the header `Retry-After` asks to wait; None if it is missing or malformed. The header
+    has a number or a date. A date is compared with the answer's header `Date`."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return float(text)

@@ -28,16 +28,17 @@ USER_AGENT: Final = (
 )
 _TOKEN: Final = re.compile(r"[!-~]+")
 _CONNECT_S: Final = 5.0
-_LEAST_ANSWER_S: Final = 1.0  # a shorter last try would hide the error of the one before
+_LEAST_ANSWER_S: Final = 1.0  # a shorter last try would hide the error of the try before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Where a bridge is, and how it is called.
+    """Where a bridge is, and how a client calls it.
 
-    `url`: its address, also with a path: `https://host/delay`. `token`: as `delaybridge token create` prints it.
-    `timeout`: for one answer, besides the time that a pull asks to wait. `connections`: the most at once.
-    `ssl_context`: for own authorities or client certificates.
+    `url`: the bridge's address, which may have a path: `https://host/delay`. `token`: as `delaybridge token create`
+    prints it; None: the bridge needs none. `timeout`: the time limit of one answer, besides the time that a pull asks
+    to wait. `connections`: the most open connections. `ssl_context`: for authorities of your own or client
+    certificates; None: the default authorities.
     """
 
     url: str
@@ -63,11 +64,11 @@ class Settings:
 
     @property
     def base(self) -> str:
-        """The address without a slash at its end."""
+        """The bridge's address without a slash at its end."""
         return self.url.rstrip("/")
 
     def http_arguments(self) -> dict[str, Any]:
-        """The arguments of an HTTP client, which reuses connections."""
+        """Returns the arguments of an HTTP client, which reuses connections."""
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json, application/problem+json, text/plain"}
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token}"
@@ -77,7 +78,7 @@ class Settings:
         return {"headers": headers, "limits": limits, "verify": verify}
 
     def request(self, operation: Operation[Any], left_s: float) -> dict[str, Any]:
-        """The arguments of one request. `left_s`: an answer later than this is of no use."""
+        """Returns the arguments of one HTTP request. `left_s`: an answer after so many seconds is of no use."""
         answer_s = max(min((self.timeout + operation.wait).total_seconds(), left_s), _LEAST_ANSWER_S)
         body = None if operation.body is None else encode.document(operation.body)
         return {
@@ -91,17 +92,17 @@ class Settings:
 
 
 class Sender:
-    """Calls a bridge with asyncio. `retries` of a call: others than the client's."""
+    """Calls a bridge with asyncio."""
 
     def __init__(self, settings: Settings, transport: httpx2.AsyncBaseTransport | None = None) -> None:
         self.settings = settings
         self._http = httpx2.AsyncClient(transport=transport, **settings.http_arguments())
 
     async def call(self, operation: Operation[T], *, retries: Retries | None = None) -> T:
-        """Makes one call, with retries.
+        """Makes one call, with retries. `retries`: replaces the client's; None: the client's.
 
         Raises:
-            DelaybridgeError: the bridge refused it, or nobody answered in time.
+            DelaybridgeError: the bridge refused the call, or nobody answered in time.
         """
         tries = Tries(operation, retries or self.settings.retries, self.settings.base)
         while True:
@@ -117,7 +118,7 @@ class Sender:
             await asyncio.sleep(step.pause_s)
 
     async def every(self, operation: Operation[Page[T]]) -> AsyncIterator[T]:
-        """Goes through the items of all pages, from the operation's page on."""
+        """Yields the items of all pages, from the operation's page on."""
         following: Operation[Page[T]] | None = operation
         while following is not None:
             page = await self.call(following)
@@ -144,10 +145,10 @@ class SyncSender:
         self._http = httpx2.Client(transport=transport, **settings.http_arguments())
 
     def call(self, operation: Operation[T], *, retries: Retries | None = None) -> T:
-        """Makes one call, with retries.
+        """Makes one call, with retries. `retries`: replaces the client's; None: the client's.
 
         Raises:
-            DelaybridgeError: the bridge refused it, or nobody answered in time.
+            DelaybridgeError: the bridge refused the call, or nobody answered in time.
         """
         tries = Tries(operation, retries or self.settings.retries, self.settings.base)
         while True:
@@ -163,7 +164,7 @@ class SyncSender:
             time.sleep(step.pause_s)
 
     def every(self, operation: Operation[Page[T]]) -> Iterator[T]:
-        """Goes through the items of all pages, from the operation's page on."""
+        """Yields the items of all pages, from the operation's page on."""
         following: Operation[Page[T]] | None = operation
         while following is not None:
             page = self.call(following)

@@ -1,7 +1,7 @@
 """Provides pytest fixtures: a bridge with its own RabbitMQ and Redis on this machine, and a topic for each test.
 
-pytest loads them by itself where this package is installed. `DELAYBRIDGE_TEST_URL` names a running bridge to use
-instead.
+pytest loads the fixtures automatically if this package is installed. If `DELAYBRIDGE_TEST_URL` names a running bridge,
+they use that bridge and start none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RABBITMQ: Final = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalBridge:
-    """A bridge for tests. `amqp_url`: of its RabbitMQ; None for a bridge that `DELAYBRIDGE_TEST_URL` names."""
+    """A bridge for tests. `amqp_url`: the URL of its RabbitMQ; None for a bridge that `DELAYBRIDGE_TEST_URL` names."""
 
     url: str
     amqp_url: str | None
@@ -38,9 +38,9 @@ class LocalBridge:
 
 @pytest.fixture(scope="session")
 def delaybridge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBridge]:
-    """A bridge that only this session uses. It starts in some seconds, and is stopped at the end.
+    """A bridge that only this test session uses. It starts in some seconds, and is stopped at the end.
 
-    The test is skipped where the package `delaybridge`, RabbitMQ or Redis is missing.
+    The test is skipped if the package `delaybridge`, RabbitMQ or Redis is missing.
     """
     url = os.environ.get("DELAYBRIDGE_TEST_URL")
     if url:
@@ -60,7 +60,7 @@ def delaybridge_topic() -> str:
 
 
 def _missing() -> str:
-    """What a local bridge needs and this machine lacks, as a text; empty if it has all."""
+    """Returns what a local bridge needs and this machine lacks, as a text; empty if it lacks nothing."""
     if _program() is None:
         return "the server: pip install delaybridge"
     own_servers = os.environ.get("BRIDGE_AMQP_URL") and os.environ.get("BRIDGE_REDIS_URL")
@@ -70,7 +70,7 @@ def _missing() -> str:
 
 
 def _program() -> str | None:
-    """`delaybridge` beside this Python, or else on the path."""
+    """Returns the path of the program `delaybridge`: beside this Python, or else in PATH. None: it is missing."""
     return shutil.which("delaybridge", path=str(Path(sys.executable).parent)) or shutil.which("delaybridge")
 
 
@@ -84,7 +84,7 @@ def _running(folder: Path) -> Iterator[LocalBridge]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            start_new_session=True,  # Ctrl-C reaches pytest alone, which then stops it
+            start_new_session=True,  # Ctrl-C reaches only pytest, which then stops this process
         )
     try:
         yield _started(stack, folder / "local" / "run.json", log_file)

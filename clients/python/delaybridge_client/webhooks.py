@@ -1,4 +1,4 @@
-"""Verifies the callbacks of a bridge, which are signed by Standard Webhooks. Pure, apart from the clock."""
+"""Verifies the callbacks of a bridge, which it signs as Standard Webhooks defines. Pure, apart from the clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RefusedCallback(DelaybridgeError):
-    """The request is no callback of this bridge, or is too old. Answer it with 400, and do nothing else."""
+    """The request is no callback of this bridge, or is too old. Answer the request with 400, and do nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Callback:
     """A verified callback.
 
     `webhook_id` is the same for each attempt at one message: a receiver recognises repetitions by it. `sent_at` is the
-    moment of this attempt. `headers` are the message's own. What the headers of the request lack is None.
+    moment of this attempt. `headers` are the message's own headers. A field is None if the request lacks its header.
     """
 
     webhook_id: str
@@ -50,9 +50,9 @@ class Callback:
 
 
 class Webhook:
-    """Verifies callbacks with the secrets of a subscription: one, or several while they are changed.
+    """Verifies callbacks with the secrets of a subscription: one secret, or several while the subscription changes it.
 
-    `tolerance`: how far the request's moment may be from now.
+    `tolerance`: how far the moment of a request may be from now. `clock`: returns the time in Unix seconds.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Webhook:
         self._clock = clock
 
     def verify(self, body: bytes, headers: Mapping[str, str]) -> Callback:
-        """Verifies a request. `body`: its bytes, exactly as they came.
+        """Verifies a request. `body`: the bytes of its body, exactly as they came.
 
         Raises:
             RefusedCallback: a header is missing, no signature is right, or the request is too old or too new.
@@ -81,7 +81,7 @@ class Webhook:
         sent_s = self._recent(timestamp)
         content = b"%b.%b.%b" % (webhook_id.encode(), timestamp.encode(), body)
         expected = [_VERSION + base64.b64encode(digest(key, content, "sha256")).decode() for key in self._keys]
-        # Every pair is compared, so that the time tells nothing about the one that is right.
+        # Every pair is compared, so that the time does not show which signature is right.
         matches = [compare_digest(one.encode(), given.encode()) for one in expected for given in signatures]
         if not any(matches):
             raise RefusedCallback("webhook-signature: no signature is that of a secret")
@@ -98,7 +98,7 @@ class Webhook:
         )
 
     def _recent(self, timestamp: str) -> int:
-        """The timestamp in Unix seconds."""
+        """Returns the timestamp in Unix seconds. Raises RefusedCallback if it is malformed or too far from now."""
         seconds = _number(timestamp)
         if seconds is None:
             raise RefusedCallback(f"webhook-timestamp: {timestamp[:40]!r} is no number of seconds")

@@ -1,4 +1,4 @@
-"""Describes a check, and what it may answer."""
+"""Describes a check of the doctor, and its possible verdicts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Part = TypeVar("Part")
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One thing that is wrong. `found`: where and what. An `error` breaks a promise or stops a bridge; a `warning` may
-    break one, or makes messages late. `remedy`: None if that of the check says all."""
+    break a promise, or makes messages late. `remedy`: replaces the check's remedy; None: the check's remedy holds."""
 
     found: str
     severity: Literal["error", "warning"] = "error"
@@ -26,13 +26,13 @@ class Fault:
 
 
 Verdict = Sequence[Fault] | Missing
-"""All faults, none if nothing is wrong; or why the check can't be made."""
+"""The verdict of a check: all faults, none if nothing is wrong; or why the check can't be made."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Check:
-    """One check. `number`: it never changes. `cause`: what leads to the fault. `effect`: what the fault does. `remedy`:
-    what an operator does."""
+    """One check. `number` never changes. `cause`: what leads to the fault. `effect`: what the fault does. `remedy`:
+    what an operator does about the fault. `decide`: makes the check."""
 
     number: int
     title: str
@@ -43,12 +43,12 @@ class Check:
 
     @property
     def heading(self) -> str:
-        """The heading of its section on the page."""
+        """The heading of the check's section on the page `PAGE`."""
         return f"{self.number} {self.title}"
 
     @property
     def docs(self) -> str:
-        """The page and the anchor of its section."""
+        """The page, with the anchor of the check's section."""
         anchor = re.sub(r"[^\w\- ]", "", self.heading.lower()).replace(" ", "-")
         return f"{PAGE}#{anchor}"
 
@@ -56,7 +56,8 @@ class Check:
 def over(
     part: Callable[[Facts], Part | Missing], judge: Callable[[Part], Iterable[Fault] | Missing]
 ) -> Callable[[Facts], Verdict]:
-    """Decides by one part of the facts. Without it the check can't be made."""
+    """Returns a check's `decide`, which calls `judge` with one part of the facts. If the part is missing, the check
+    can't be made. `part`: returns the part."""
 
     def decide(facts: Facts) -> Verdict:
         found = part(facts)
@@ -69,7 +70,7 @@ def over(
 
 
 def listed(items: Iterable[object]) -> str:
-    """A list in words, of bounded length."""
+    """Returns the first five items in words, and how many more there are."""
     texts = [str(item) for item in items]
     more = f" and {len(texts) - 5} more" if len(texts) > 5 else ""
     return ", ".join(texts[:5]) + more

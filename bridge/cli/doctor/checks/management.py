@@ -24,7 +24,7 @@ def unusable(facts: Facts) -> Verdict:
 
 
 def policies(managed: Managed) -> Iterable[Finding] | Missing:
-    """All findings about policies."""
+    """Returns all findings about policies and operator policies. Missing: the API did not show them."""
     findings: list[Finding] = []
     for answer, kind in (("policies", "policy"), ("operator_policies", "operator policy")):
         rows = managed.answers[answer]
@@ -47,7 +47,7 @@ def timeout_policies(managed: Managed) -> Iterable[Finding] | Missing:
 
 
 def objects(managed: Managed) -> Iterable[Finding] | Missing:
-    """Findings about arguments and bindings of what exists."""
+    """Returns the findings about arguments and bindings of existing objects. Missing: the API did not show them."""
     findings: list[Finding] = []
     judges = (("exchanges", compare.exchanges), ("queues", compare.queues), ("bindings", compare.bindings))
     for answer, judge in judges:
@@ -82,7 +82,7 @@ def _versions(connections: Sequence[Any], prefix: str) -> Iterator[str]:
 
 
 def said(facts: Facts) -> set[str]:
-    """The texts of all faults that are a watch's findings too."""
+    """Returns the texts of all faults that a running bridge's watch reports as findings too."""
     checks = (other_policies, retry_policies, timeout_policies, objects, expired)
     verdicts = [_over_managed(findings)(facts) for findings in checks]
     return {fault.found for verdict in verdicts if not isinstance(verdict, Missing) for fault in verdict}

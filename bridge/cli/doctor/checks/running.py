@@ -25,7 +25,7 @@ _COUNTDOWN: Final = re.compile(r"; asked again in [\d.]+ s")
 
 
 def parts(running: Running) -> Iterator[Fault]:
-    """One fault for each cause: for each server that is away, with all parts that wait for it."""
+    """Yields one fault for each cause: a server that is away, with all parts that wait for it, or a failed part."""
     ill = {part: state for part, state in running.parts.items() if state != "ok"}
     by_cause: dict[str, list[str]] = {}
     for part in sorted(ill, key=lambda part: not _is_server(part)):
@@ -36,7 +36,8 @@ def parts(running: Running) -> Iterator[Fault]:
 
 
 def _cause(part: str, ill: Mapping[str, str]) -> str:
-    """The server for which the part waits, or else what the part says."""
+    """Returns the name of the server for which a part waits; if it waits for none, a text from the part's state. `ill`:
+    states that are not ok, by part."""
     pool, state = part.rpartition("/")[0], ill[part]
     away = {other: _reason(ill[other]) for other in ill if _is_server(other) and other.rpartition("/")[0] == pool}
     if part in away:
@@ -52,12 +53,12 @@ def _is_server(part: str) -> bool:
 
 
 def _reason(state: str) -> str:
-    """The state without what differs between parts that wait for one server."""
+    """Returns a part's state without the texts that differ between parts that wait for one server."""
     return _COUNTDOWN.sub("", state.removeprefix(_WAITING))
 
 
 def _remedy(cause: str) -> str | None:
-    """The remedy for a server that is away; None: the cause is no server."""
+    """Returns the remedy for a server that is away; None: the cause is no server."""
     if not _is_server(cause):
         return None
     pool, _, server = cause.rpartition("/")
@@ -67,7 +68,7 @@ def _remedy(cause: str) -> str | None:
 
 
 def findings(facts: Facts) -> Verdict:
-    """The findings of the bridge that no other check names."""
+    """Returns the running bridge's findings that no other check names."""
     if isinstance(facts.running, Missing):
         return facts.running
     said = management.said(facts)

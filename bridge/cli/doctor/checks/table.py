@@ -9,7 +9,7 @@ from bridge.cli.doctor.checks import machine, management, rabbitmq, redis, runni
 from bridge.cli.doctor.checks.check import Check, Verdict
 from bridge.cli.doctor.facts.facts import Facts
 
-# By theme: what the checks of this hundred, or of its second part, are about.
+# Checks by theme. The numbers of a theme's checks begin in one hundred, or in its second part.
 THEMES: Final = {
     "Settings and machine": machine.CHECKS,
     "RabbitMQ": rabbitmq.CHECKS,
@@ -21,5 +21,5 @@ CHECKS: Final = tuple(check for checks in THEMES.values() for check in checks)
 
 
 def examine(facts: Facts) -> Sequence[tuple[Check, Verdict]]:
-    """Makes every check."""
+    """Makes every check, and returns each with its verdict."""
     return [(check, check.decide(facts)) for check in CHECKS]

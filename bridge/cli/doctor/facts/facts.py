@@ -21,7 +21,7 @@ _WITHOUT_SETTINGS: Final = Missing("the settings can't be used")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
-    """All that the checks know. `wrong`, `unknown`: complaints about settings."""
+    """All that the checks know. `wrong`, `unknown`: complaints about settings. Missing: why a part is not known."""
 
     wrong: Sequence[str] = ()
     unknown: Sequence[str] = ()
@@ -33,7 +33,8 @@ class Facts:
 
 
 async def gather(settings: Settings, unknown: Sequence[str], url: str) -> Facts:
-    """Looks at this machine, the servers of the settings, and the bridge at the URL."""
+    """Gathers the facts about this machine, the servers that the settings name, and the bridge at the URL. `unknown`:
+    complaints about unknown settings."""
     about_redis, about_running, about_machine = await asyncio.gather(redis(settings), running(url), machine(settings))
     topics = about_redis.seen.topics if isinstance(about_redis, Redis) else ()
     plan = planned(settings, topics)

@@ -26,8 +26,9 @@ _DAY_S: Final = 86_400
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """`access`: why `serve` would not start, as no setting says who may call. `taken`: why a bridge can't listen, by
-    address. `days_left`: of each certificate, by its file or server."""
+    """Facts about this machine. `access`: why `serve` would not start because no setting says who may call; None: a
+    setting says so. `taken`: why a bridge can't listen, by address. `days_left`: the days until a certificate expires,
+    by its file or server."""
 
     access: str | None
     taken: Mapping[str, str]
@@ -57,7 +58,7 @@ def _undecided(settings: Settings) -> str | None:
 
 
 def _taken(host: str, port: int) -> str | None:
-    """Says why nobody can listen there now. It listens for a moment, and accepts nobody."""
+    """Returns why no program can listen on the address now; None: one can. Binds a socket there for a moment."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -74,7 +75,8 @@ def _of_files(settings: Settings) -> Iterator[tuple[str, float]]:
 
 
 async def _of_servers(settings: Settings) -> dict[str, float]:
-    """Those of the servers that TLS reaches. A server that does not answer is the matter of other checks."""
+    """Returns the days until the certificate of each server reached by TLS expires. Skips servers that do not answer:
+    other checks name them."""
     servers = set(_tls_servers(settings))
     found = await asyncio.gather(*(_expires_s(host, port, settings.tls) for host, port in servers))
     expiries = zip(servers, found, strict=True)

@@ -18,7 +18,7 @@ from topology.verify import MOST_EXPIRED
 
 _ENOUGH: Final = frozenset(("monitoring", "policymaker", "administrator"))
 
-# By the name of the fact: the path of the question.
+# The path of each question to the API, by the name of the fact.
 _QUESTIONS: Final = {
     "policies": "policies/VHOST",
     "operator_policies": "operator-policies/VHOST",
@@ -36,7 +36,7 @@ _CHECK_FAILED: Final = 503  # the answer of a health check that has found someth
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """The management API can't be used. `reason`: why. `wanted`: whether a setting names it."""
+    """The management API can't be used. `reason`: why. `wanted`: whether a setting names the API."""
 
     reason: str
     wanted: bool = True
@@ -44,8 +44,8 @@ class Unusable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Managed:
-    """`plan`: what a bridge declares, as far as it exists. `answers`: to the questions, by the name of the fact; the
-    reason as `Missing` where the API refused one."""
+    """What the management API showed. `plan`: the existing part of what a bridge declares. `answers`: the API's answers
+    by the name of the fact; Missing: the API refused the question."""
 
     plan: Plan
     prefix: str

@@ -7,6 +7,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """`reason`: why the facts are missing, as the end of "not checked: …"."""
+    """Stands for facts that could not be gathered. `reason`: why, as the end of "not checked: …"."""
 
     reason: str

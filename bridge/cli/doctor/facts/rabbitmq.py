@@ -28,8 +28,8 @@ _ASK_S: Final = 60.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Broker:
-    """What a connection showed. `lanes`: how many are declared, as far as no lane is missing between them. `barred`:
-    starts of names of which the user may not configure queues. `taken`: what became of a message."""
+    """What an AMQP connection showed. `lanes`: how many lanes are declared, up to the first that is missing. `barred`:
+    beginnings of names whose queues the user may not configure. `taken`: what RabbitMQ did with a published message."""
 
     names: Names
     unsuitable: Sequence[Finding]
@@ -45,8 +45,8 @@ class Broker:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Nodes:
-    """The nodes of BRIDGE_AMQP_URL by host and port, with the reason why one could not be used. `broker`: seen over the
-    first one that could."""
+    """The nodes of BRIDGE_AMQP_URL. `away`, `login`, `virtual_host`: why a node could not be used, by host and port.
+    `answered`: how many nodes accepted a connection. `broker`: what the first of these nodes showed."""
 
     vhost: str
     away: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ def names_of(settings: Settings) -> Names:
 
 
 def planned(settings: Settings, topics: Sequence[str]) -> Plan:
-    """What a bridge declares at its start, and for these topics."""
+    """Returns the plan of what a bridge declares at its start, and for these topics."""
     names, limit = names_of(settings), settings.delivery_limit
     return plan.merged((plan.core(names), *(plan.topic(names, topic, delivery_limit=limit) for topic in topics)))
 

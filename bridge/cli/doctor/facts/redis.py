@@ -13,7 +13,7 @@ from bridge.store.keys import Keys
 
 @dataclass(frozen=True, slots=True)
 class StoreAway:
-    """Redis could not be asked. `login`: it refused user or password."""
+    """Redis could not be asked. `login`: whether it refused user or password."""
 
     reason: str
     login: bool
@@ -21,7 +21,7 @@ class StoreAway:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Redis:
-    """`own_buckets`: BRIDGE_INDEX_BUCKETS."""
+    """What Redis showed. `own_buckets`: the setting BRIDGE_INDEX_BUCKETS."""
 
     seen: Inspection
     own_buckets: int

@@ -21,7 +21,8 @@ _EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Running:
-    """`parts`: the state of each. `version`: of the bridge; `own_version`: of this program."""
+    """What a running bridge showed. `parts`: the state of each part by name. `version`: the bridge's version.
+    `own_version`: the version of this program."""
 
     url: str
     parts: Mapping[str, str]
@@ -31,7 +32,7 @@ class Running:
 
 
 def url_of(settings: Settings) -> str:
-    """The URL at which a bridge with these settings answers on its machine."""
+    """Returns the URL at which a bridge with these settings answers on its machine."""
     host = _EVERY_ADDRESS.get(settings.http_host, settings.http_host)
     shown = f"[{host}]" if ":" in host else host
     return f"{'http' if settings.http_cert is None else 'https'}://{shown}:{settings.http_port}"

@@ -40,7 +40,7 @@ class BulkRequest(FilterFields):
 
     @property
     def moment(self) -> Moment:
-        """The new due moment, where the request names one."""
+        """The new due moment; `NO_MOMENT` if the request names none."""
         return NO_MOMENT
 
 
@@ -122,7 +122,7 @@ async def _apply(pools: Pools, call: ApiCall, action: BulkAction, model: type[Bu
     call.changed = applied.progress.done
     if applied.operation is None:
         return JsonAnswer(exact_json.dumps(_applied_json(applied, wanted.dry_run)))
-    call.changed = None  # they are changed later
+    call.changed = None  # the operation changes the messages later
     call.about = About(topic=topic, target=applied.operation.id)
     location = f"{OPERATION}/{applied.operation.id}"
     return JsonAnswer(exact_json.dumps(_applied_json(applied, wanted.dry_run)), 202, [(b"location", location.encode())])

@@ -110,7 +110,7 @@ def _shows(caller: Caller, operation: BulkOperation) -> bool:
 
 
 def operation_json(operation: BulkOperation) -> dict[str, Any]:
-    """The operation as `OperationOut` documents it."""
+    """Returns the operation as `OperationOut` documents it."""
     shown = to_json(operation.bulk.filter)
     shown |= {name: format_instant(shown[name]) for name in ("due_after", "due_before") if name in shown}
     return {

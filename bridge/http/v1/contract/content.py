@@ -49,7 +49,7 @@ class NewContent(Content, Protocol):
 
 
 def envelope_of(request: NewContent, max_body_bytes: int) -> Envelope:
-    """The content of the message that a request asks to send.
+    """Returns the content of the message that a request asks to send.
 
     Raises:
         InvalidRequest: the body does not fit its content type.
@@ -62,7 +62,8 @@ def envelope_of(request: NewContent, max_body_bytes: int) -> Envelope:
 
 
 def changed_envelope(request: ChangeRequest, envelope: Envelope | None, max_body_bytes: int) -> Envelope:
-    """The content of a message after a change. `envelope`: before it; None: nothing of it is known but its defaults.
+    """Returns the content of a message after a change. `envelope`: the content before the change; None: it is unknown,
+    so the defaults count.
 
     Raises:
         InvalidRequest, TooLarge: as `envelope_of`.
@@ -87,7 +88,8 @@ def _body_of(request: Content, content_type: str, max_body_bytes: int) -> bytes:
 
 
 def body_json(envelope: Envelope | None) -> dict[str, Any]:
-    """`{"body": …}`; `{"body_base64": …}` for bytes that are neither JSON nor text; `{}` if the body was not kept."""
+    """Returns `{"body": …}`, or `{"body_base64": …}` for bytes that are neither JSON nor text, or `{}` if the body was
+    not kept."""
     if envelope is None or envelope.body is None:
         return {}
     body, content_type = envelope.body, envelope.content_type

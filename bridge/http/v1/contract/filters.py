@@ -1,4 +1,4 @@
-"""Defines how requests describe messages: as query parameters for a search, as an object for an action on many."""
+"""Defines how requests describe messages: as query parameters for a search, as an object for a bulk action."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class FilterFields(Request):
     ] = None
 
     def filter(self) -> Filter:
-        """The same as a value."""
+        """Returns these fields as a `Filter`."""
         return Filter(
             topic=self.topic,
             states=self.state,

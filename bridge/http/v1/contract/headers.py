@@ -57,7 +57,7 @@ def _check_name(name: str) -> None:
 
 
 def _plain(content: Any) -> Any:
-    """The value as a plain `int` or `float`, which AMQP encodes in 64 bits."""
+    """Returns a number as a plain `int` or `float`, which AMQP encodes in 64 bits; any other value unchanged."""
     if isinstance(content, float):
         return float(content)
     return int(content) if type(content) is WideInt else content

@@ -16,9 +16,9 @@ from bridge.model.labels import NO_LABELS
 
 
 def read(query: bytes) -> dict[str, Any]:
-    """The parameters by name: a text, or a list of texts for a parameter that is repeated.
+    """Parses a query string. Returns the parameters by name: a text, or a list of texts for a repeated parameter.
 
-    A plus sign is a space, as in forms. `QueryInstant` takes one in an offset for a plus sign.
+    A plus sign becomes a space, as in forms. `QueryInstant` takes a space before an offset for a plus sign.
     """
     params: dict[str, Any] = {}
     for part in query.decode("latin-1").split("&") if query else ():
@@ -92,7 +92,7 @@ class SearchQuery(ListQuery):
     ] = None
 
     def filter(self) -> Filter:
-        """Which messages the search is about."""
+        """Returns the parameters that choose messages, as a `Filter`."""
         return Filter(
             topic=self.topic,
             states=self.state,

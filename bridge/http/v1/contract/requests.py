@@ -43,7 +43,7 @@ def exclusive(*fields: str, message: str) -> PydanticCustomError:
 
 
 def one_of_delay_and_deliver_at(delay: int | None, deliver_at: int | None) -> None:
-    """Refuses both and none, for a validator of a model."""
+    """Raises an error for a model's validator, unless exactly one of the two is given."""
     if (delay is None) == (deliver_at is None):
         raise exclusive("delay", "deliver_at", message="give exactly one of delay and deliver_at")
 
@@ -57,13 +57,13 @@ class TargetRequest(Request):
 
 
 def not_both(delay: int | None, deliver_at: int | None) -> None:
-    """Refuses both, for a validator of a model."""
+    """Raises an error for a model's validator if both are given."""
     if delay is not None and deliver_at is not None:
         raise exclusive("delay", "deliver_at", message="give delay or deliver_at, not both")
 
 
 def _about(field: str, limit: Any, message: str) -> PydanticCustomError:
-    """The error about one field, or about the whole request, for a validator of a model."""
+    """Returns an error for a model's validator to raise. `field`: the wrong field; empty: the whole request."""
     context = {"fields": [field], "limit": limit, "message": message} if field else {"limit": limit, "message": message}
     return PydanticCustomError("refused", "{message}", context)
 

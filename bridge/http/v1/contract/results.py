@@ -1,7 +1,7 @@
 """Defines the answers: the models document them, and the functions write them.
 
-The functions for objects that one answer may have by the hundred write JSON piece by piece. This costs a third of
-building a dict and dumping it.
+One answer may have hundreds of some objects. The functions for these objects write JSON piece by piece, which costs a
+third of building a dict and dumping it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def _without_default(schema: dict[str, Any]) -> None:
 
 
 MAY_BE_ABSENT: Final = Field(default=None, json_schema_extra=_without_default)
-"""For a field that not every answer has. Its schema has no default: clients would read one into the answer."""
+"""Marks a field that not every answer has. The field's schema shows no default, as clients would read it into answers.
+"""
 
 
 class TargetOut(BaseModel):
@@ -138,7 +139,7 @@ class DroppedOut(BaseModel):
 
 
 def message_json(message: Message, *, plain: bool = False) -> bytes:
-    """The message as `MessageOut` documents it. `plain`: the body is known to be JSON."""
+    """Returns the message as `MessageOut` documents it. `plain`: the body is known to be JSON."""
     record, envelope = message.record, message.envelope
     return (
         b'{"topic":%b,"id":%b,"state":%b,%b"content_type":%b,"headers":%b,"labels":%b,"to":%b,"created_at":%b,"due_at":%b,'
@@ -164,7 +165,7 @@ def message_json(message: Message, *, plain: bool = False) -> bytes:
 
 
 def pulled_json(pulled: Iterable[Leased]) -> bytes:
-    """The leased messages as `PulledOut` documents them."""
+    """Returns the leased messages as `PulledOut` documents them."""
     messages = [
         b'%b,"receipt":%b}' % (message_json(leased.message)[:-1], orjson.dumps(leased.receipt)) for leased in pulled
     ]
@@ -172,19 +173,19 @@ def pulled_json(pulled: Iterable[Leased]) -> bytes:
 
 
 def page_json(page: Page) -> bytes:
-    """The page as `PageOut` documents it."""
+    """Returns the page as `PageOut` documents it."""
     items = b",".join(message_json(message) for message in page.items)
     return b'{"items":[%b],"next_cursor":%b}' % (items, orjson.dumps(page.next_cursor))
 
 
 def acked_json(results: Iterable[AckResult]) -> bytes:
-    """The results as `AckedOut` documents them."""
+    """Returns the results as `AckedOut` documents them."""
     items = [b'{"id":%b,"result":%b}' % (orjson.dumps(result.id), orjson.dumps(result.verdict)) for result in results]
     return b'{"results":[%b]}' % b",".join(items)
 
 
 def _in_json(headers: Mapping[str, Any]) -> dict[str, Any]:
-    """The headers for JSON. Values of AMQP clients that JSON has no form for become text."""
+    """Returns the headers for JSON. Values from AMQP clients for which JSON has no form become text."""
     plain = str | int | float
     return {
         name: value if isinstance(value, plain) else orjson.loads(orjson.dumps(value, default=as_text))
@@ -197,7 +198,7 @@ def _target(target: Target) -> bytes:
 
 
 def _body(envelope: Envelope | None, plain: bool) -> bytes:
-    """The body as a JSON member with a comma; empty if the body was not kept."""
+    """Returns the body as a JSON member with a comma; empty if the body was not kept."""
     if plain and envelope is not None and envelope.body is not None:
         return b'"body":%b,' % envelope.body
     shown = exact_json.dumps(body_json(envelope))

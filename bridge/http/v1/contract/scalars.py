@@ -46,13 +46,14 @@ MEDIA_TYPE_PATTERN = rf'^{_TOKEN}/{_TOKEN}([ \t]*;[ \t]*{_TOKEN}=({_TOKEN}|"[ !#
 
 
 def refused(limit: Any, message: str) -> PydanticCustomError:
-    """The error for a validator to raise. `limit`: what the value broke; `message`: a sentence for the client."""
+    """Returns the error for a validator to raise. `limit`: the limit that the value breaks. `message`: a sentence for
+    the client."""
     # pydantic formats its message template. Passing ours as a parameter keeps braces in it as they are.
     return PydanticCustomError("refused", "{message}", {"limit": limit, "message": message})
 
 
 def topic(value: Any) -> str:
-    """Checks a topic's name."""
+    """Validates a topic's name, and returns it."""
     if isinstance(value, str) and valid_topic(value):
         return _no_step(value)
     raise refused(TOPIC_PATTERN, TOPIC_FORM)
@@ -65,21 +66,22 @@ def _no_step(name: str) -> str:
 
 
 def message_id(value: Any) -> str:
-    """Checks a message's id."""
+    """Validates a message's id, and returns it."""
     if isinstance(value, str) and valid_id(value):
         return value
     raise refused(ID_FORM.removeprefix("must be "), ID_FORM)
 
 
 def new_message_id(value: Any) -> str:
-    """Checks the id that a client gives to a message."""
+    """Validates the id that a client gives to a new message, and returns it."""
     if isinstance(value, str) and may_be_sent(value):
         return value
     raise refused(ID_FORM.removeprefix("must be "), ID_FORM)
 
 
 def duration(least_ms: int, most_ms: int, least: str, most: str) -> Callable[[Any], int]:
-    """A validator that returns milliseconds. `least` and `most`: the limits as the error message shows them."""
+    """Returns a validator that parses a duration into milliseconds. `least` and `most`: the limits as error messages
+    show them."""
 
     def parse(value: Any) -> int:
         try:
@@ -96,7 +98,7 @@ def duration(least_ms: int, most_ms: int, least: str, most: str) -> Callable[[An
 
 
 def duration_schema(least_ms: int, most_ms: int) -> WithJsonSchema:
-    """The JSON schema of such a duration."""
+    """Returns the JSON schema of a duration within these limits."""
     text = {"type": "string", "maxLength": 64, "pattern": DURATION_PATTERN}
     forms = [{"type": "integer", "minimum": least_ms, "maximum": most_ms}, text]
     return WithJsonSchema({"anyOf": forms, "description": f"A duration: {DURATION_FORMS}"})
@@ -133,17 +135,17 @@ def _base64(value: Any) -> bytes:
 
 
 def whole(value: Any) -> Any:
-    """The value, as an integer if it was written as 3.0 or 3e2, which JSON Schema counts as integers."""
+    """Returns the value. Whole numbers written as 3.0 or 3e2 become integers, as JSON Schema counts them."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def whole_number(value: Any) -> Any:
-    """The value, as an integer if its text is one: in a query all values are text."""
+    """Returns the value. A text of digits becomes an integer, because all values in a query are text."""
     return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
 
 
 def listed(value: Any) -> list[Any]:
-    """The values of a parameter that may be repeated."""
+    """Returns the values of a parameter that a client may repeat, as a list."""
     return value if isinstance(value, list) else [value]
 
 
@@ -167,14 +169,14 @@ Lease = Annotated[
 ]
 Instant = Annotated[int, PlainValidator(_instant), _INSTANT_SCHEMA]
 DueInstant = Annotated[int, PlainValidator(_due_instant), _INSTANT_SCHEMA]
-"""When something is to happen: not long past."""
+"""An instant when something is to happen; it must not be long past."""
 QueryInstant = Annotated[int, PlainValidator(_queried_instant), _INSTANT_SCHEMA]
 ShownInstant = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 """An instant in an answer: RFC 3339 in UTC with milliseconds, as `format_instant` writes it."""
 
 
 def _amqp_name(least: int) -> Callable[[Any], str]:
-    """A validator of a name that AMQP holds. `least`: its least length in bytes."""
+    """Returns a validator of a name that AMQP can hold. `least`: the least length of the name in bytes."""
 
     def check(value: Any) -> str:
         if isinstance(value, str) and least <= len(value.encode(errors="replace")) <= LONGEST_NAME:

@@ -46,7 +46,7 @@ _REQUEST_ID = {
 
 
 def document(app: FastAPI, operations: Sequence[Operation], *, tokens: bool) -> dict[str, Any]:
-    """The document of the application with these operations. `tokens`: whether they require one."""
+    """Returns the OpenAPI document of the application with these operations. `tokens`: whether they require a token."""
     whole = get_openapi(
         title=app.title,
         version=app.version,
@@ -79,7 +79,7 @@ def document(app: FastAPI, operations: Sequence[Operation], *, tokens: bool) -> 
 
 
 def _described(operation: Operation) -> dict[str, Any]:
-    """The operation's parameters, request and answers as an OpenAPI Operation Object."""
+    """Returns the operation's parameters, request and answers as an OpenAPI Operation Object."""
     statuses = {*operation.problems, 500, *((409,) if operation.is_keyed else ()), *((415,) if operation.takes else ())}
     description: dict[str, Any] = {
         "responses": {str(status): _answer(answer) for status, answer in operation.answers.items()}

@@ -34,8 +34,8 @@ Result = TypeVar("Result")
 
 
 class About(NamedTuple):
-    """What an operator's action is about, if its path does not say it. `target`: an id. `is_dry_run`: it changes
-    nothing, so nobody records it."""
+    """What an operator's action is about, if the request's path does not say it. `target`: an id. `is_dry_run`: the
+    action changes nothing, so it is not recorded."""
 
     topic: str | None = None
     target: str | None = None
@@ -44,8 +44,9 @@ class About(NamedTuple):
 
 class ApiCall:
     """One request. `scope`: the ASGI scope with `path_params`. `caller`: whose request it is. `changed`: how many
-    messages an operator's action has changed; None if it is not about messages. `about`: None if the path says it.
-    `tried`: the try of a request with an idempotency key. `is_final`: False if that should be tried again.
+    messages an operator's action has changed; None if it is not about messages. `about`: what the action is about; None
+    if the path says it. `tried`: the try of a request with an idempotency key; None: there is no key. `is_final`: False
+    if the client should repeat the request, so its answer is not kept.
 
     Raises:
         InvalidRequest: `topic`, `message_id`, `operation_id`, `schedule`, `query` and `body`, if the value breaks a
@@ -103,11 +104,11 @@ class ApiCall:
         return _no_step("schedule", name)
 
     def query(self, model: type[Model]) -> Model:
-        """The query, checked by the model."""
+        """Returns the query parameters, checked by the model."""
         return parse(model, queries.read(self.scope["query_string"]))
 
     async def body(self, model: type[Model]) -> Model:
-        """The body, checked by the model."""
+        """Returns the body, checked by the model."""
         return await self.read(partial(parse, model))
 
     async def read(
@@ -115,7 +116,7 @@ class ApiCall:
         understand: Callable[[Any], Result],
         loads: Callable[[bytes], Any] | None = None,
     ) -> Result:
-        """What `understand` returns for the body, parsed as JSON by `loads`. An empty body counts as `{}`.
+        """Parses the body as JSON with `loads`, and returns `understand(value)`. An empty body counts as `{}`.
 
         A large body is parsed and understood in a thread.
         """
@@ -126,11 +127,11 @@ class ApiCall:
     def problem(
         self, problem_type: ProblemType, detail: str, *, headers: Mapping[str, str], **members: Any
     ) -> Response:
-        """A response with a problem. `members`: added to the problem's."""
+        """Returns a response with a problem. `members`: further members of the problem."""
         return answer_of(Request(self.scope), problem_type, detail, headers=headers, **members)
 
     async def document(self) -> bytes:
-        """The bytes of the body."""
+        """Returns the bytes of the body."""
         if self._read is None:
             self._read = await self._received()
         return self._read
@@ -150,7 +151,7 @@ class ApiCall:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def while_connected(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """The result of the work. Cancels the work when the client disconnects. Read the body first.
+        """Returns the result of the work. Cancels the work when the client disconnects. Read the body first.
 
         Raises:
             ClientDisconnect: the client disconnected.
@@ -190,7 +191,7 @@ def _value(document: bytes, loads: Callable[[bytes], Any]) -> Any:
 
 
 class JsonAnswer(Response):
-    """A response with this JSON. `headers`: added to Content-Length and Content-Type."""
+    """A response whose body is the JSON `document`. `headers`: added to Content-Length and Content-Type."""
 
     def __init__(self, document: bytes, status: int = 200, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
         # Starlette's constructor encodes the same headers from text, which costs 3 us.
@@ -202,5 +203,5 @@ _JSON = (b"content-type", b"application/json")
 
 
 def json_answer(value: Any) -> Response:
-    """The value as JSON with status 200."""
+    """Returns a response with the value as JSON and the status 200."""
     return JsonAnswer(exact_json.dumps(value))

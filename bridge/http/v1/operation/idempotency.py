@@ -1,4 +1,4 @@
-"""Answers a request that is repeated with its `Idempotency-Key` as the first one was answered (IETF draft
+"""Answers a request that a client repeats with its `Idempotency-Key` as it answered the first request (IETF draft
 draft-ietf-httpapi-idempotency-key-header).
 
 A key belongs to one token, one operation and one topic. The kept answer is deflated with the request as dictionary, as
@@ -49,10 +49,10 @@ DOC: Final = HeaderDoc(
 
 
 def key_in(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """The key of a request, without its quotes; None if it has none. `headers`: of the ASGI scope.
+    """Returns a request's idempotency key without quotes; None if it has none. `headers`: those of the ASGI scope.
 
     Raises:
-        InvalidRequest: it is empty, too long, or given twice.
+        InvalidRequest: the key is malformed, empty, too long, or given twice.
     """
     given = [value for name, value in headers if name == _HEADER]
     if not given:
@@ -67,7 +67,8 @@ def key_in(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
 
 
 def answered_once(operation: Operation, run: Run) -> Run:
-    """The handler, which answers a repeated request with a key as the first one."""
+    """Returns the operation's handler: `run`. If the operation takes idempotency keys, `run` is wrapped, so that a
+    repeated request gets the answer to the first one."""
     if not operation.is_keyed:
         return run
 

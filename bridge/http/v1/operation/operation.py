@@ -32,7 +32,7 @@ _IN_NAMESPACE = "_in_namespace"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResponseDoc:
-    """One successful response of an operation. `headers`: the description of each, by its name."""
+    """One successful response of an operation. `headers`: the description of each header by name."""
 
     description: str
     example: Any
@@ -56,9 +56,9 @@ class Operation:
     """One method on one path.
 
     `need`: what the token must allow; None if the operation takes requests without a token. `problems`: the statuses
-    of its errors, besides 500 and those about tokens. `examples`: request bodies, by a few words on each. `headers`:
-    those that a request may have. `is_keyed`: a request may have an idempotency key (`idempotency.py`). `summary`: one
-    line for the OpenAPI document, which also has the handler's docstring.
+    of the operation's errors, besides 500 and those about tokens. `examples`: request bodies by a short title.
+    `headers`: the headers that a request may have. `is_keyed`: a request may have an idempotency key
+    (`idempotency.py`). `summary`: one line for the OpenAPI document, which also has the handler's docstring.
     """
 
     name: str
@@ -103,7 +103,7 @@ class Operation:
 
 
 class _Route(APIRoute):
-    """A route that takes HEAD where it takes GET. The server sends the head of that answer alone."""
+    """A route that takes HEAD if it takes GET. For HEAD, the server sends only the head of the answer to GET."""
 
     def matches(self, scope: ASGIScope) -> tuple[Match, ASGIScope]:
         return super().matches({**scope, "method": "GET"} if scope.get("method") == "HEAD" else scope)
@@ -120,7 +120,8 @@ class _Route(APIRoute):
 
 
 def in_both_forms(operation: Operation) -> tuple[Operation, ...]:
-    """The operation; for one on a topic, also its form with namespace and name as two path segments."""
+    """Returns the operation. For an operation on a topic, also returns its form with namespace and name as two path
+    segments."""
     if not operation.path.startswith(TOPIC):
         return (operation,)
     path = operation.path.replace(TOPIC, _TOPIC_IN_NAMESPACE)

@@ -20,7 +20,7 @@ _LIST: Final = re.compile(rf"\s*{_TAG.pattern}(?:\s*,\s*{_TAG.pattern})*\s*")
 
 
 def etag(record: Record) -> str:
-    """The entity tag: another one after each change that an answer shows."""
+    """Returns the entity tag of the message. It differs after each change that an answer shows."""
     return f'"{blake2b(record.version.encode(), digest_size=12).hexdigest()}"'
 
 
@@ -29,13 +29,13 @@ def etag_header(record: Record) -> list[tuple[bytes, bytes]]:
 
 
 class Precondition:
-    """The `If-Match` of a request. `is_given`: whether it has one that names versions; `*` names all of them."""
+    """The `If-Match` of a request. `is_given`: whether the request has one that names versions; `*` names none."""
 
     def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """`headers`: of the ASGI scope.
+        """`headers`: those of the ASGI scope.
 
         Raises:
-            InvalidRequest: it is neither a list of tags nor `*`.
+            InvalidRequest: `If-Match` is neither a list of tags nor `*`, or too long.
         """
         values = [value for name, value in headers if name == _HEADER]
         given = b", ".join(values).decode("latin-1")
@@ -47,7 +47,7 @@ class Precondition:
         self._tags = {match[0] for match in _TAG.finditer(given) if not match[1]}
 
     def check(self, record: Record) -> None:
-        """Raises NotAsSeen if the record is not of a version that the request names."""
+        """Raises NotAsSeen if the request names versions of the message and the record is of none of them."""
         if self.is_given and etag(record) not in self._tags:
             state = record.state.label
             raise NotAsSeen(f"the message has another ETag by now: it is {state}; look it up again", state=state)

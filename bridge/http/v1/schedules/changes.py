@@ -94,7 +94,7 @@ async def seen(schedules: Schedules, call: ApiCall) -> Schedule:
     """Returns the schedule that the call is about.
 
     Raises:
-        NotFound: there is none, or the caller may not see its topic.
+        NotFound: there is no such schedule, or the caller may not see its topic.
     """
     schedule = await schedules.get(call.schedule)
     if not call.caller.sees(schedule.spec.topic):
@@ -107,7 +107,7 @@ async def _shown(schedules: Schedules, schedule: Schedule) -> Response:
 
 
 def _sends(caller: Caller) -> Check:
-    """Checks that the caller may manage the topic, and send to it."""
+    """Returns a check that the caller may manage the schedule's topic, and send to it."""
 
     def check(spec: Spec) -> None:
         caller.check(spec.topic)
@@ -117,7 +117,8 @@ def _sends(caller: Caller) -> Check:
 
 
 def managed(call: ApiCall, *, sends: bool = False) -> Check:
-    """Checks that the caller may manage the schedule, and notes what the call is about."""
+    """Returns a check that the caller may manage the schedule. The check also notes what the call is about. `sends`:
+    the call sends the schedule's message, so the token must allow that."""
 
     def check(spec: Spec) -> None:
         if not call.caller.sees(spec.topic):

@@ -63,14 +63,14 @@ def _zone(value: Any) -> str:
 
 
 def _together(*fields: str, limit: Any, message: str) -> PydanticCustomError:
-    """The error for fields that do not fit together."""
+    """Returns the error for fields that do not fit together."""
     context = {"fields": list(fields), "limit": limit, "message": message}
     return PydanticCustomError("together", "{message}", context)
 
 
 @cache
 def _zones() -> frozenset[str]:
-    # These name no zone: one is the clock of each machine, one stands for a zone that nobody has set.
+    # `localtime` and `Factory` are no zones: one is the clock of a machine, one stands for a zone that nobody has set.
     return frozenset(available_timezones()) - {"localtime", "Factory"}
 
 
@@ -156,7 +156,7 @@ class ScheduleRequest(Request):
         return self
 
     def spec(self, max_body_bytes: int) -> Spec:
-        """What the request asks for.
+        """Returns the schedule's spec that the request asks for.
 
         Raises:
             InvalidRequest: the message is too large, or its body does not fit its content type.

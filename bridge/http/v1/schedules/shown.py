@@ -85,7 +85,7 @@ class BackfilledOut(BaseModel):
 
 
 def schedule_json(schedule: Schedule, now_ms: int) -> dict[str, Any]:
-    """The schedule as `ScheduleOut` documents it."""
+    """Returns the schedule as `ScheduleOut` documents it. `now_ms`: in Unix ms; the shown ticks follow it."""
     timing, rules, progress = schedule.spec.timing, schedule.spec.rules, schedule.progress
     ticks = schedule.following(now_ms, SHOWN_TICKS)
     state = "paused" if progress.is_paused else "active" if ticks else "ended"
@@ -118,7 +118,7 @@ def schedule_json(schedule: Schedule, now_ms: int) -> dict[str, Any]:
 
 
 def ticks_json(ticks: list[Tick]) -> list[dict[str, str]]:
-    """The ticks as `TickOut` documents them."""
+    """Returns the ticks as `TickOut` documents them."""
     return [{"at": format_instant(tick.at_ms), "due_at": format_instant(tick.due_ms)} for tick in ticks]
 
 

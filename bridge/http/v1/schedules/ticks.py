@@ -1,4 +1,4 @@
-"""Tells the ticks of a schedule, and sends those that a caller asks for."""
+"""Lists the next ticks of a schedule, and sends ticks that a caller asks for."""
 
 from __future__ import annotations
 

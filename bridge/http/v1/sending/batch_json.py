@@ -1,4 +1,4 @@
-"""Reads the JSON of a batch. Of a large one, it reads one message at a time."""
+"""Reads the JSON of a batch. It reads a large batch one message at a time."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ _BEGIN: Final = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"messages"[ \t\r\n]*:[ \t\r\
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A message that is still text: its place in the document."""
+    """A message that is not parsed yet: its place in the document, in bytes."""
 
     document: bytes
     start: int
     end: int
 
     def value(self) -> Any:
-        """The message.
+        """Parses the message, and returns its value.
 
         Raises:
-            BrokenJSON, TooManyValues
+            BrokenJSON: the message is not JSON.
+            TooManyValues: parsing the message would take too much memory.
         """
         try:
             return exact_json.loads(weigh(self.document[self.start : self.end]))
@@ -37,12 +38,12 @@ class Unread:
 
 
 def loads(document: bytes) -> Any:
-    """The value of the document. The messages of a large one are `Unread`.
+    """Parses a document, and returns its value. The messages of a large document are `Unread`.
 
     Raises:
-        ValueError: as `exact_json.loads`.
+        ValueError: the document is not JSON, as for `exact_json.loads`.
         InvalidRequest: there are too many messages.
-        TooManyValues
+        TooManyValues: parsing the document would take too much memory.
     """
     begin = _BEGIN.match(document) if len(document) > LARGE_BYTES else None
     if begin is None:

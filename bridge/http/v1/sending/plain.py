@@ -1,7 +1,7 @@
 """Checks the most common messages by hand: a JSON body with optional id, delay, time to live and retries.
 
-This costs half of what the pydantic model costs. The model accepts each of these messages with the same result, which
-a test holds. The model gets all other messages, and writes every error.
+This costs half of what the pydantic model costs. A test checks that the model accepts each of these messages with the
+same result. The model gets all other messages, and writes every error.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _FIELDS = frozenset({"body", "id", "delay", "ttl", "max_retry"})
 
 
 def plain_draft(topic: str, message: Any, max_body_bytes: int, body: bytes | None = None) -> Draft | None:
-    """The message as a draft with a JSON body; None if the model has to decide.
+    """Returns the message as a draft with a JSON body; None if the model has to decide.
 
-    `body`: the body as compact JSON, if it is known (`sent_json`).
+    `body`: the message's body as compact JSON, if `sent_json` has written it; None: not yet.
     """
     if type(message) is not dict or "body" not in message or not _FIELDS.issuperset(message):
         return None

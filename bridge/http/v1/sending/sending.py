@@ -102,7 +102,7 @@ async def send_many(pools: Pools, call: ApiCall) -> Response:
 
 
 async def _sent_before(service: Service, tried: Try, drafts: Sequence[Draft]) -> dict[int, Sent]:
-    """The drafts that an earlier try of the request has sent, by their places."""
+    """Returns the messages that an earlier try of the request has sent, by the places of their drafts."""
     if tried.began_ms is None or not drafts:
         return {}
     messages = await service.lookup.get_many(drafts[0].topic, [draft.id or "" for draft in drafts])
@@ -114,7 +114,7 @@ async def _sent_before(service: Service, tried: Try, drafts: Sequence[Draft]) ->
 
 
 def _draft(topic: str, max_body_bytes: int, message: Any, body: bytes | None = None) -> tuple[Draft, bool]:
-    """The message as a draft, and whether `plain_draft` took it. `body`: as `plain_draft` takes it."""
+    """Returns the message as a draft, and whether `plain_draft` made the draft. `body`: as for `plain_draft`."""
     plain = plain_draft(topic, message, max_body_bytes, body)
     if plain is not None:
         return plain, True
@@ -138,7 +138,7 @@ def _draft(topic: str, max_body_bytes: int, message: Any, body: bytes | None = N
 def _drafts(
     topic: str, batch: Any, max_body_bytes: int, identity: str, caller: Caller
 ) -> tuple[list[bytes], dict[int, tuple[Draft, bool]]]:
-    """The results of refused messages, empty for the others, and the drafts of the others by index."""
+    """Reads a batch. Returns one result for each message, empty if it is accepted, and the accepted drafts by index."""
     messages = parse(BatchRequest, batch).messages
     results = [b""] * len(messages)
     drafts: dict[int, tuple[Draft, bool]] = {}
@@ -156,7 +156,7 @@ def _drafts(
 
 
 def _failure(error: BridgeError, index: int, identity: str) -> dict[str, Any]:
-    """The result of a refused message. Its fields are named from the top of the request: `messages.3.delay`."""
+    """Returns the result of a refused message. It names fields from the top of the request: `messages.3.delay`."""
     if isinstance(error, InvalidRequest):
         error = InvalidRequest(*(renamed(field_error, f"messages.{index}.") for field_error in error.errors))
     elif isinstance(error, TooLarge):

@@ -1,7 +1,7 @@
 """Reads the JSON of a send, without a search for long numbers in a long body that is compact already. Pure.
 
-The search of `exact_json` takes most of the time of reading 10 kB. This module writes the body again instead, and
-compares it with the document. If both are the same bytes, writing has lost no digit.
+The search of `exact_json` takes most of the time of reading 10 kB. So this module writes the parsed body as JSON, and
+compares that with the document. If both are the same bytes, parsing has lost no digit.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _KEY: Final = b'"body":'
 
 
 def loads(document: bytes) -> tuple[Any, bytes | None]:
-    """The value of the document, and its body as compact JSON: None if that is not known.
+    """Returns the value of the document, and its member `body` as compact JSON; None if that was not written.
 
     Raises:
-        ValueError: as `exact_json.loads`.
-        TooManyValues
+        ValueError: the document is not JSON, as for `exact_json.loads`.
+        TooManyValues: parsing the document would take too much memory.
     """
     weigh(document)
     if len(document) < _LONG:
@@ -39,9 +39,9 @@ def loads(document: bytes) -> tuple[Any, bytes | None]:
 
 
 def _without_body(document: bytes, body: bytes) -> bytes:
-    """The document without a value that is exactly this body; the whole document if there is none."""
-    # The document is valid, so behind these bytes is always a value: a string holds no bare quote. It need not be the
-    # value of the message's own body. That it is the same bytes as something written shows that it has no long number.
+    """Returns the document without a value that is exactly this body; the whole document if it has no such value."""
+    # The document is valid, so a value always follows `_KEY`: a string holds no bare quote. The value need not be the
+    # message's own body. As its bytes equal the written body, it has no long number.
     start = document.find(_KEY) + len(_KEY)
     end = start + len(body)
     # A longer number may begin as the body does: 1.0000000000000000001.

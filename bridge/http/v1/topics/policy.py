@@ -86,7 +86,7 @@ class PolicyPatch(_PolicyFields):
     backoff: Annotated[BackoffPatch | None, _BACKOFF] = None
 
     def onto(self, policy: Policy) -> Policy:
-        """The policy with these changes.
+        """Returns the policy with these changes.
 
         Raises:
             InvalidRequest: a new back-off that grows has no `first` or no `max`.
@@ -151,7 +151,7 @@ class EffectiveOut(BaseModel):
 
 
 def effective_json(policy: Effective) -> dict[str, Any]:
-    """The effective policy as `EffectiveOut` documents it."""
+    """Returns the effective policy as `EffectiveOut` documents it."""
     return {
         "max_retry": policy.max_retry,
         "ttl_ms": policy.ttl_ms,
@@ -163,7 +163,7 @@ def effective_json(policy: Effective) -> dict[str, Any]:
 
 
 def policy_json(policy: Policy) -> dict[str, Any]:
-    """The policy as `PolicyOut` documents it."""
+    """Returns the policy as `PolicyOut` documents it."""
     return {
         "release": policy.release.value,
         "max_retry": policy.max_retry,
@@ -176,7 +176,7 @@ def policy_json(policy: Policy) -> dict[str, Any]:
 
 
 def backoff_of(request: GrowingRequest | list[int] | None) -> Backoff | None:
-    """The back-off that a request describes."""
+    """Returns the back-off that a request describes; None if it describes none."""
     if request is None:
         return None
     if isinstance(request, list):
@@ -191,7 +191,7 @@ def _backoff_request(backoff: Backoff) -> dict[str, Any] | list[int]:
 
 
 def backoff_json(backoff: Backoff) -> dict[str, Any]:
-    """The back-off as `GrowingOut` or `StepsOut` document it."""
+    """Returns the back-off as `GrowingOut` or `StepsOut` document it."""
     if backoff.steps_ms:
         return {"steps_ms": list(backoff.steps_ms)}
     return {"first_ms": backoff.first_ms, "factor": backoff.factor, "max_ms": backoff.max_ms}

@@ -43,7 +43,7 @@ class RemovedOut(BaseModel):
 
 
 def topic_json(info: TopicInfo) -> dict[str, Any]:
-    """The topic as `TopicOut` documents it."""
+    """Returns the topic as `TopicOut` documents it."""
     return {
         "topic": info.topic,
         "counts": info.counts,

@@ -123,7 +123,7 @@ class SubscriptionsOut(BaseModel):
 
 
 def subscription_json(standing: Standing) -> dict[str, Any]:
-    """The subscription as `SubscriptionOut` documents it."""
+    """Returns the subscription as `SubscriptionOut` documents it."""
     subscription, failure = standing.subscription, standing.last_failure
     return {
         "topic": subscription.topic,

@@ -38,7 +38,7 @@ _NEVER_MS: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """The names as a client gave them, and those of the bridge."""
+    """Topic and id as a client gave them, and as the bridge names them."""
 
     given_topic: str
     given_id: str
@@ -52,12 +52,13 @@ class _Names:
         return id_of(self.given_id)
 
     def shown(self, message: Message) -> Answer:
-        """Returns the message as its client sees it. A released message has no envelope with its names."""
+        """Returns the message as its client sees it. The names are the given ones, as a message whose body was released
+        has no envelope that holds them."""
         return {**_delay_msg(message), "topic": self.given_topic, "msgId": self.given_id}
 
 
 class Calls:
-    """Carries out the calls. A call that fails raises BadParameter or a BridgeError."""
+    """Carries out the calls of camellia's wire. A call that fails raises BadParameter or a BridgeError."""
 
     def __init__(self, service: Pools, monitor: Monitor) -> None:
         self._service = service

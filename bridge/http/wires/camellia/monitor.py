@@ -59,7 +59,7 @@ class Monitor:
         self._current.requests[topic][request] += 1
 
     def count_pulled(self, topic: str, gaps_ms: Sequence[int]) -> None:
-        """Counts the messages of one pull. `gaps_ms`: how long each had been due."""
+        """Counts the messages of one pull. `gaps_ms`: how long each message had been due."""
         if gaps_ms:
             self._roll()
             self._current.requests[topic]["pullMsg"] += len(gaps_ms)
@@ -96,7 +96,8 @@ class Monitor:
 
 
 def _ready_gap(info: TopicInfo) -> Json | None:
-    """Returns the lateness of the latest releases, with their median as average and without a count."""
+    """Returns the lateness of the topic's latest releases, with the median as the average and 0 as the count. None: it
+    had no release."""
     longest = info.lateness_ms.get("max")
     if longest is None:
         return None
@@ -104,7 +105,7 @@ def _ready_gap(info: TopicInfo) -> Json | None:
 
 
 def topic_info(topic: str, info: TopicInfo | None) -> Json:
-    """Returns a topic's sizes. They are 0 if `info` is None: the topic does not exist."""
+    """Returns a topic's sizes. `info` None: the topic does not exist, and all its sizes are 0."""
     counts = info.counts if info else {}
     due = dict(info.waiting_by_due) if info else {}
     due["1m"] = due.get("1m", 0) + (info.overdue if info else 0)

@@ -1,4 +1,4 @@
-"""Reads request parameters as Spring MVC's @RequestParam does, and builds Spring Boot's answer to a wrong one.
+"""Reads request parameters as Spring MVC's @RequestParam does, and builds Spring Boot's answer to a wrong parameter.
 
 The query string's values come before the form's. If a name is given more than once, a string is all its values joined
 by commas. A number or a boolean is the first value. Text is read as UTF-8, whatever charset the request names.
@@ -37,7 +37,7 @@ class BadParameter(Exception):
 
 
 def bad_request(request: Request) -> JSONResponse:
-    """Returns Spring Boot's own answer, which does not name the parameter."""
+    """Returns Spring Boot's answer to a wrong parameter, which does not name the parameter."""
     timestamp = datetime.now(UTC).isoformat(timespec="milliseconds")
     error = {"timestamp": timestamp, "status": 400, "error": "Bad Request", "path": request.url.path}
     return JSONResponse(error, status_code=400)
@@ -45,7 +45,7 @@ def bad_request(request: Request) -> JSONResponse:
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """The parameters of one request. Every reader raises BadParameter."""
+    """The parameters of one request. Every reader raises BadParameter if its parameter is missing or malformed."""
 
     request: Request
     caller: Caller
@@ -71,7 +71,8 @@ class Params:
         return ",".join(self.values[name]) if name in self.values else None
 
     def number(self, name: str, *, default: int | None = None, bits: int = 64) -> int:
-        """Reads a Java long, or an int with 32 bits. An empty value means the default."""
+        """Reads a Java long, or with `bits=32` a Java int. A missing or empty value means `default`; if that is None,
+        the value is required."""
         digits = "".join(self._first(name).split())
         if not digits and default is not None:
             return default

@@ -54,7 +54,7 @@ _CONSUME: Final = Need(scope=Scope.CONSUME)
 
 
 class _Failure(Exception):
-    """The call failed; the text becomes the answer's message."""
+    """A call failed. The error's text becomes the message of the answer."""
 
 
 def router(service: Pools, guard: Guard) -> APIRouter:
@@ -96,7 +96,7 @@ def router(service: Pools, guard: Guard) -> APIRouter:
 
 
 class _Calls:
-    """Carries out the calls. A call that fails raises _Failure, GoJsonError or a BridgeError."""
+    """Carries out the calls of the wire. A call that fails raises _Failure, GoJsonError or a BridgeError."""
 
     def __init__(self, service: Pools) -> None:
         self._service = service
@@ -154,7 +154,7 @@ class _Calls:
         return {}
 
     async def _job_message(self, caller: Caller, topic: str, job_id: str) -> Message:
-        """Returns the job if it is living, or if it had a TTR of 0 and was popped: a client may still finish it.
+        """Returns the job if it is living. Also returns a popped job with a TTR of 0, which a client may still finish.
 
         Raises:
             _Failure: there is no such job, or a name is too long.

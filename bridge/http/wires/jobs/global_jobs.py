@@ -34,19 +34,22 @@ _NOTED_MS: Final = 30 * 86_400_000  # after the due time, or after the last pop
 
 
 class GlobalJobs:
-    """Only `push` and `pop` refuse a topic that the caller's token does not allow; the other calls ignore it.
+    """Pushes, pops and ends jobs by ids that are unique over all topics.
 
-    Every method raises Unavailable; nothing is promised then.
+    Only `push` and `pop` refuse a topic that the caller's token does not allow; the other calls ignore such topics.
+    Every method may raise Unavailable; nothing is promised then.
     """
 
     def __init__(self, service: Pools) -> None:
         self._service = service
 
     async def push(self, job: Job, request: Request, caller: Caller) -> None:
-        """Sends the job, and deletes the living jobs of its id in other topics.
+        """Sends the job, and deletes living jobs with its id in other topics.
 
         Raises:
-            InvalidRequest, NotAllowed, TooManyTopics
+            InvalidRequest: a name, the body or the delay is too long.
+            NotAllowed: the token does not allow the topic.
+            TooManyTopics: the topic is new, and the token may make no more topics.
         """
         draft = job_messages.draft_of(job, max_body=caller.max_body(self._service.settings.max_body))
         draft = trace_context.carried(draft, trace_context.given(request.scope["headers"]))
@@ -65,10 +68,11 @@ class GlobalJobs:
                 await self._delete(draft.topic, message_id, sent.message.record.created_ms)
 
     async def pop(self, names: Sequence[str], request: Request, caller: Caller, *, wait_ms: int) -> Job | None:
-        """Returns the first job, in the order of the topics. The caller must have read the request's body.
+        """Pops the first ready job, in the order of the topics `names`. None: no job was ready within `wait_ms`. The
+        caller must have read the request's body.
 
         Raises:
-            NotAllowed
+            NotAllowed: the token does not allow a topic.
         """
         topics = list(dict.fromkeys(topic_of(name) for name in names))
         caller.check(*topics)
@@ -101,7 +105,8 @@ class GlobalJobs:
         return await self._ended(found)
 
     async def find(self, job_id: str, caller: Caller) -> Message | None:
-        """Returns the latest living job, or else the latest ended one while its record is kept."""
+        """Returns the latest living job with the id. Otherwise returns the latest ended job whose record Redis
+        still keeps. None: there is no such job."""
         message_id = id_of(job_id)
         noted = await self._seen(await self._service.default.topics_by_id.of(message_id), message_id, caller)
         if not any(_lives(message) for message in noted):
@@ -121,7 +126,8 @@ class GlobalJobs:
         return await self._service.find([topic for topic in topics if caller.sees(topic)], message_id)
 
     async def _elsewhere(self, message_id: str, topic: str, keep_ms: int, caller: Caller) -> dict[str, int]:
-        """Notes the topic. Returns the creation times of the id's living jobs in other topics, by topic."""
+        """Notes that a job with the id is in the topic. Returns the creation times, in Unix ms, of living jobs with the
+        id in other topics, by topic. `keep_ms`: how long Redis keeps the note."""
         noted = await self._service.default.topics_by_id.note(message_id, topic, keep_ms=keep_ms)
         found = await self._seen([other for other in noted if other != topic], message_id, caller)
         return {

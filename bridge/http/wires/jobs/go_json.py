@@ -49,7 +49,7 @@ _GO_MESSAGES: Final = {
 
 
 class GoJsonError(ValueError):
-    """The document is not valid, or does not fit the struct. The text is Go's."""
+    """The document is no valid JSON, or does not fit the struct. The error's text is the one that Go writes."""
 
 
 class _Number(str):
@@ -83,22 +83,22 @@ BOOL: Final = GoType("bool", lambda value: value if isinstance(value, bool) else
 INT64: Final = GoType("int64", _whole(-(1 << 63), (1 << 63) - 1))
 UINT: Final = GoType("uint", _whole(0, (1 << 64) - 1))
 ANY: Final = GoType("interface {}", lambda value: value if type(value) is str else as_json(value))
-"""A string unchanged, any other value as its JSON text."""
+"""A member of any type: a string stays unchanged, any other value becomes its JSON text."""
 
 
 async def read(request: Request, struct: str, members: Mapping[str, GoType], *, stream: bool = False) -> dict[str, Any]:
-    """Reads the members as `unmarshal` does, out of the request's body."""
+    """Reads the members of a struct out of the request's body, as `unmarshal` does."""
     return await off_loop.parsed(
         lambda document: unmarshal(document, struct, members, stream=stream), await request.body()
     )
 
 
 def unmarshal(document: bytes, struct: str, members: Mapping[str, GoType], *, stream: bool = False) -> dict[str, Any]:
-    """Returns the members that the document gives. `stream`: text behind the JSON value is ignored, as by json.Decoder.
-    `struct`: the type, with its package if errors name that.
+    """Returns the struct's members that the document gives, by name. `struct`: the type's name in errors, with its
+    package if Go's errors name the package. `stream`: ignores text behind the JSON value, as Go's json.Decoder does.
 
     Raises:
-        GoJsonError
+        GoJsonError: the document is no valid JSON, or does not fit the struct.
         TooManyValues: reading the document would take too much memory.
     """
     value = _parse(document, stream=stream)
@@ -127,7 +127,7 @@ def unmarshal(document: bytes, struct: str, members: Mapping[str, GoType], *, st
 
 
 def as_json(value: Any) -> str:
-    """Writes a value that `unmarshal` read as JSON text, with numbers digit for digit."""
+    """Returns a parsed value as JSON text. Numbers keep every digit."""
     match value:
         case _Number():
             return str(value)

@@ -1,7 +1,7 @@
 """Converts jobs, as Youzan's wire and its descendants have them, to messages and back.
 
-Each job has its own TTR, which is its lease when one of these wires pops it, and it is redelivered for ever. A job's
-topic and id may be any text (`digested_names.py`).
+Each job has its own TTR, which is the length of its lease when one of these wires pops it. A job that nobody finishes
+is redelivered for ever. A job's topic and id may be any text (`digested_names.py`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def draft_of(job: Job, *, max_body: int) -> Draft:
 
 
 def job_of(message: Message) -> Job:
-    """Returns a message as a job. If another wire sent it, `ttr_s` is 0, and `delay_s` counts from its creation."""
+    """Returns a message as a job. If another wire sent the message, `ttr_s` is 0, and `delay_s` is the time from the
+    message's creation to its due moment."""
     record, envelope = message.record, message.envelope or Envelope()
     topic, job_id = digested_names.shown(record, envelope)
     return Job(
@@ -74,12 +75,12 @@ def job_of(message: Message) -> Job:
 
 
 def is_job(message: Message) -> bool:
-    """Returns whether one of these wires sent the message."""
+    """Returns whether one of the wires in this package sent the message."""
     return message.envelope is not None and _TTR in message.envelope.headers
 
 
 def lease_ms(envelope: Envelope) -> int | None:
-    """Returns the job's TTR, or None to lease for the topic's default."""
+    """Returns the job's TTR in milliseconds; None: the topic's default lease applies."""
     return _seconds(envelope, _TTR, 0) * 1_000 or None
 
 

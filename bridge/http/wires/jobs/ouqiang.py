@@ -49,7 +49,7 @@ _CONSUME: Final = Need(scope=Scope.CONSUME)
 
 
 class _Failure(Exception):
-    """The call failed; the text becomes the answer's message."""
+    """A call failed. The error's text becomes the message of the answer."""
 
 
 def router(service: Pools, guard: Guard) -> APIRouter:
@@ -81,7 +81,7 @@ def router(service: Pools, guard: Guard) -> APIRouter:
 
 
 class _Calls:
-    """Carries out the calls. A call that fails raises _Failure, GoJsonError or a BridgeError."""
+    """Carries out the calls of the wire. A call that fails raises _Failure, GoJsonError or a BridgeError."""
 
     def __init__(self, service: Pools) -> None:
         self._service = service

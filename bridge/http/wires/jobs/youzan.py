@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Given = Mapping[str, Any]
 Answer = tuple[str | None, str | None]
-"""The answer's id and value."""
+"""The members `id` and `value` of an answer; None: null."""
 
 _ANY_TOKEN: Final = Need(scope=Scope.LOOK)
 _LONGEST_WAIT_S: Final = 3_600
@@ -117,7 +117,7 @@ class _Commands:
         return job_id, None
 
     async def state(self, given: Given, request: Request, caller: Caller) -> Answer:
-        """Returns the job's state. A finished job is `deleted` too."""
+        """Returns the job's state. A finished job has the state `deleted`, as a deleted job has."""
         job_id = _text(given, "id")
         message = await self._jobs.find(job_id, caller)
         if message is None:

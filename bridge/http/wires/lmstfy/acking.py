@@ -23,7 +23,7 @@ async def end_job(request: WireRequest, admitted: Admitted) -> None:
     """Ends the job if it exists: acknowledges it if it was delivered, else deletes it.
 
     Raises:
-        Unavailable
+        Unavailable: a server did not answer, and nothing is promised.
     """
     topic, job_id, service = admitted.topic, request.params["job_id"], admitted.service
     if not valid_id(job_id):

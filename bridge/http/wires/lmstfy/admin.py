@@ -108,7 +108,7 @@ async def _limit(request: WireRequest) -> TokenLimit:
     """Reads the limit from the request's body.
 
     Raises:
-        Refusal
+        Refusal: the body is too large or no JSON object, or a member is wrong.
     """
     try:
         given = orjson.loads(await request.body(_LARGEST_BYTES, "body too large"))
@@ -130,10 +130,10 @@ def _is_int64(value: Any) -> bool:
 
 
 def _token(request: WireRequest) -> LmstfyToken:
-    """Returns the token that the path names, in a pool that exists.
+    """Returns the token that the path names.
 
     Raises:
-        Refusal
+        Refusal: the token's pool does not exist.
     """
     pool, secret = parse_token(request.params["token"])
     _check_pool(request, pool)

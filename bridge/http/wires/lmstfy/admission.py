@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Admitted:
     """A request's namespace and queue, its token, and the service that holds its topics.
 
-    `limit` is the token's rate limit, None if it has none. Routes that need no token admit an unchecked one.
+    `limit` is the token's rate limit; None: it has none. On routes that need no token, `token` is unchecked.
     """
 
     namespace: str

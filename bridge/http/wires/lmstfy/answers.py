@@ -21,7 +21,7 @@ _ESCAPES: Final = (
 
 
 class Refusal(Exception):
-    """Ends a request early; `answer` is its response."""
+    """Ends a request early. `answer`: the response to the request."""
 
     def __init__(self, status: int, /, **members: Any) -> None:
         super().__init__(members)
@@ -29,7 +29,7 @@ class Refusal(Exception):
 
 
 def answer(status: int, /, **members: Any) -> Response:
-    """Returns a JSON object with sorted keys."""
+    """Returns a response with a JSON object of the members, with sorted keys."""
     return document(status, dict(sorted(members.items())))
 
 
@@ -54,7 +54,7 @@ def text(status: int, content: str | bytes) -> Response:
 
 
 def moved(method: str, target: str) -> Response:
-    """Redirects to `target`: with 301 for GET, with 307 for other methods."""
+    """Returns a redirect to `target`: with 301 for GET, with 307 for other methods."""
     if method != "GET":
         return Response(status_code=307, headers={"Location": target})
     page = f'<a href="{escape(target)}">Moved Permanently</a>.\n\n'

@@ -55,9 +55,9 @@ async def consume(request: WireRequest, admitted: Admitted) -> Response:
 
 
 def _in_order(deliveries: Sequence[Leased], topics: Sequence[str]) -> list[Leased]:
-    """Sorts the first deliveries by topic, due time and id; redeliveries keep their positions.
+    """Sorts the first deliveries of jobs by topic, due time and id; redeliveries keep their positions.
 
-    A batch is taken over several channels, so its own order is only nearly that of the queue.
+    The bridge takes a batch over several channels, so the batch has only nearly the order of the queue.
     """
     first = [delivery for delivery in deliveries if _is_first(delivery)]
     ordered = iter(sorted(first, key=lambda delivery: _sort_key(delivery, topics)))

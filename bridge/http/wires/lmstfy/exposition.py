@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 Labels = tuple[str, ...]
 
 MOST_ROWS = 10_000
-"""The values of labels that one metric has. Clients choose queues, and with open access also namespaces."""
+"""The most combinations of label values that one metric has. Clients choose queues, and with open access also
+namespaces."""
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @dataclass
 class Counter:
-    """A counter, or a gauge: only a gauge is `set`. `values` are by the values of the labels."""
+    """A counter, or a gauge: only a gauge is `set`. `labels`: the labels' names. `values`: by the labels' values."""
 
     name: str
     help: str
@@ -41,8 +42,8 @@ class Counter:
 
 @dataclass
 class Histogram:
-    """A histogram by its labels. `values` hold the number of observations in each bucket, and their sum. `edges` are
-    inclusive upper bounds."""
+    """A histogram. `edges`: the buckets' inclusive upper bounds. `values`: the number of observations in each bucket,
+    and the sum of all observed values, by the values of the labels."""
 
     name: str
     help: str
@@ -75,7 +76,7 @@ def render(families: Sequence[Counter | Histogram]) -> str:
 
 
 def _row(values: Mapping[Labels, object], labels: Labels) -> Labels:
-    """Returns the labels to count under. Beyond `MOST_ROWS` all new ones share a row."""
+    """Returns the label values to count under. Beyond `MOST_ROWS` rows, all new label values share one row."""
     return labels if labels in values or len(values) < MOST_ROWS else ("(other)",) * len(labels)
 
 

@@ -24,7 +24,8 @@ _MAX_CACHED: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What Redis knew about a token. `asked_s`: when Redis was asked, by `monotonic`."""
+    """What Redis knew about a token. `limit` None: the token has none. `asked_s`: the moment of the question to Redis,
+    by `monotonic`."""
 
     limit: TokenLimit | None
     asked_s: float
@@ -36,10 +37,10 @@ class Grants:
         self._grants: dict[LmstfyToken, Grant] = {}
 
     async def of(self, token: LmstfyToken, *, trusted: bool = False) -> Grant | None:
-        """Returns None if Redis does not know the token. A `trusted` token need not be in Redis.
+        """Returns the token's grant; None if Redis does not know the token. A `trusted` token need not be in Redis.
 
         Raises:
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         grant = self._grants.get(token)
         if grant is not None and monotonic() - grant.asked_s < _VALID_FOR_S:
@@ -56,11 +57,11 @@ class Grants:
         return grant
 
     def forget(self, token: LmstfyToken) -> None:
-        """Drops the cached answer: this process has changed the token or its limit."""
+        """Drops the token's cached grant. Call it after this process has changed the token or its limit."""
         self._grants.pop(token, None)
 
 
 def parse_token(given: str) -> tuple[str, str]:
-    """Returns the pool and the secret of `[pool:]secret`."""
+    """Returns the pool and the secret of a token written as `[pool:]secret`."""
     pool, colon, secret = given.partition(":")
     return (pool or DEFAULT, secret) if colon else (DEFAULT, given)

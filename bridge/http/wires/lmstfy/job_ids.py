@@ -12,11 +12,11 @@ from typing import Final
 from ulid import ULID
 
 _VERSION: Final = "1"
-_RANDOM_BITS: Final = 47  # of 48: half of the range is left for ids of the same millisecond
+_RANDOM_BITS: Final = 47  # of 48: half of the range is left for further ids of one millisecond
 
 
 class JobIds:
-    """Each id is greater than the earlier ids of this process for the same delay."""
+    """Makes the ids of new jobs. Each id is greater than the earlier ids of this process with the same delay."""
 
     def __init__(self) -> None:
         self._made_ms = 0

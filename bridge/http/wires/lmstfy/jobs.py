@@ -18,7 +18,7 @@ _HEADER: Final = "job-attr-"
 
 
 def exists(record: Record, now_ms: float) -> bool:
-    """Returns whether this wire shows the job: a dead letter is shown, other ended and expired jobs are not."""
+    """Returns whether this wire shows the job. It shows dead letters, and no other ended or expired jobs."""
     if record.state is State.DEAD:
         return record.forget_ms == 0
     return not record.state.ended and not 0 < record.expires_ms <= now_ms
@@ -29,7 +29,7 @@ def remaining_tries(record: Record) -> int:
 
 
 def shown(message: Message, namespace: str, queue: str, now_ms: float, *, remain_tries: int) -> Job:
-    """Returns the job with sorted keys. `data` is None if the body was not kept."""
+    """Returns the message as a job with sorted keys. `data` is None if the body was not kept."""
     record, envelope = message.record, message.envelope
     body = None if envelope is None else envelope.body
     return {
@@ -53,7 +53,7 @@ def headers_of(request_headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]
     """Returns the attributes in a request's headers as headers of a message.
 
     Raises:
-        Refusal: there are more than MAX_ATTRIBUTES.
+        Refusal: there are more than MAX_ATTRIBUTES attributes.
     """
     attributes: dict[str, str] = {}
     for name, value in request_headers:
@@ -67,7 +67,7 @@ def headers_of(request_headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]
 
 
 def _ttl_s(record: Record, now_ms: float) -> int:
-    """Returns the seconds left, rounded as Redis rounds a TTL, and at least 1: 0 means for ever.
+    """Returns the seconds until the job expires, rounded as Redis rounds a TTL, and at least 1. 0 means never.
 
     Dead letters never expire.
     """

@@ -1,4 +1,4 @@
-"""Refuses pages of other sites where this wire asks for no account or token, in the wire's form."""
+"""Refuses requests from pages of other sites if this wire asks for no account or token. Answers in the wire's form."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from bridge.http.wires.lmstfy.request import WireRequest
 
 
 def check_site(request: WireRequest) -> None:
-    """Checks that Host and Origin name this machine.
+    """Checks that the headers Host and Origin, if the request has them, name this machine.
 
     Raises:
-        Refusal
+        Refusal: one of the headers names another host.
     """
     try:
         check_local(request.http.scope["headers"])

@@ -81,7 +81,7 @@ class Metrics:
         self.by_pool["deadletter_respawn_jobs"].add(pool, amount=count)
 
     def refused(self, token: LmstfyToken, action: str) -> None:
-        """Counts a throttled request, by the first digits of the token's SHA-256: anybody may read the metrics."""
+        """Counts a throttled request under the first digits of the token's SHA-256, as anybody may read the metrics."""
         digest = sha256(token.secret.encode()).hexdigest()[:_DIGEST]
         self.rate_limit.add(token.pool, token.namespace, digest, action)
 

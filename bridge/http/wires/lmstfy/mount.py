@@ -22,7 +22,7 @@ def mount(app: FastAPI, pools: Pools) -> None:
     """Mounts the wire in front of the application.
 
     Raises:
-        Undecided: others than this machine could make tokens.
+        Undecided: other machines could make tokens, as no setting says who may use the admin port.
     """
     check_admin_port(pools.settings)
     app.add_middleware(Mount, wire=Wire(pools))
@@ -32,7 +32,7 @@ class Mount:
     """ASGI middleware: answers requests of this wire, and passes all others to the application.
 
     A request belongs to this wire by its port, or by a path under /api/. The wire has its own tokens and does not ask
-    for the bridge's tokens: its clients can send no others.
+    for the bridge's tokens, which clients of lmstfy can't send.
     """
 
     def __init__(self, app: ASGIApp, *, wire: Wire) -> None:
@@ -62,7 +62,7 @@ def check_admin_port(settings: Settings) -> None:
     """Checks that the settings say who may use the admin port.
 
     Raises:
-        Undecided: others than this machine could make tokens.
+        Undecided: other machines could make tokens, as no setting says who may.
     """
     decided = settings.lmstfy_admin_port is None or settings.lmstfy_accounts or settings.access == "open"
     if not decided and not is_loopback(settings.lmstfy_admin_host):

@@ -1,7 +1,7 @@
 """Checks the names of namespaces and queues, and derives the topic of a queue.
 
-A name has up to 255 bytes, but half of a topic has up to 100. A longer name is cut, and a dot and the name's digest
-follow. No name of this wire contains a dot, so no other queue has the same topic.
+A name has up to 255 bytes, but each half of a topic's name has up to 100. A longer name is cut, and a dot and the
+name's digest follow. No name of this wire contains a dot, so no other queue has the same topic.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _QUEUES: Final = re.compile(r"[-_,A-Za-z0-9]+")
 
 
 def check(namespace: str, queue: str) -> None:
-    """Checks one namespace and one queue.
+    """Checks the names of one namespace and one queue.
 
     Raises:
-        Refusal
+        Refusal: a name is too long, or has forbidden characters.
     """
     if max(_length(namespace), _length(queue)) > LONGEST:
         raise Refusal(400, error="namespace or queue name too long")
@@ -37,7 +37,7 @@ def check_queues(namespace: str, queues: str) -> None:
     """Checks the names of a consume, which may name several queues. As in the original, lengths are not checked.
 
     Raises:
-        Refusal
+        Refusal: a name has forbidden characters.
     """
     if not is_name(namespace):
         raise Refusal(400, error="namespace name contains forbidden characters")
@@ -54,7 +54,7 @@ def topic_of(namespace: str, queue: str) -> str:
 
 
 def is_shortened(namespace: str, queue: str) -> bool:
-    """Returns whether the topic holds a digest in place of a long name."""
+    """Returns whether the queue's topic holds a digest, because a name is too long."""
     return max(len(namespace), len(queue)) > LONGEST_PART
 
 

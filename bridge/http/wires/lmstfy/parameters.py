@@ -38,15 +38,15 @@ def parse_int(digits: str) -> int:
     """Reads a 64-bit number, with or without a sign.
 
     Raises:
-        NotANumber
+        NotANumber: the text is no whole number, or the number needs more bits.
     """
     number = parse_uint(digits[1:] if digits[:1] in ("+", "-") else digits, 63)
     return -number if digits.startswith("-") else number
 
 
 def pairs(encoded: str) -> Iterator[tuple[str, str]]:
-    """Yields the names and values of a query string or a form. As Go, it drops a pair that has a semicolon or a broken
-    escape, and goes on with the next."""
+    """Yields the names and values of a query string or a form. As Go does, it skips a pair that has a semicolon or a
+    broken escape."""
     for pair in encoded.split("&"):
         if pair and ";" not in pair and not _BROKEN.search(pair):
             name, _, value = pair.partition("=")
@@ -55,7 +55,8 @@ def pairs(encoded: str) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The parameters of a query string; of several with one name, the first. Every reader raises Refusal, HTTP 400."""
+    """The parameters of a query string. If a name occurs several times, the first value counts. Readers of numbers
+    raise Refusal, HTTP 400."""
 
     values: dict[str, str]
 
@@ -79,5 +80,5 @@ class Query:
         return number
 
     def boolean(self, name: str) -> bool:
-        """Returns whether the value says true. As in the original, any other value is ignored."""
+        """Returns whether the parameter's value means true. Any other value means false, as in the original."""
         return self.values.get(name) in _TRUE

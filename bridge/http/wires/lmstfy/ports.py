@@ -21,8 +21,8 @@ AdminHandler = Callable[[WireRequest], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class ApiRoute(Route):
-    """A route of the API's port. `check_names` takes the namespace and the queue, and raises Refusal. Without
-    `needs_token` it needs one only with BRIDGE_ACCESS=tokens. `what`: the operator's action, if it is one."""
+    """A route of the API's port. `check_names` takes the namespace and the queue, and raises Refusal. `needs_token`
+    False: the route needs a token only with BRIDGE_ACCESS=tokens. `what`: the operator's action, if any."""
 
     handler: ApiHandler
     check_names: Callable[[str, str], None] = names.check
@@ -31,7 +31,7 @@ class ApiRoute(Route):
 
 
 class ApiRouter(Router[ApiRoute]):
-    """Checks in the order of the original: names, pool, token; then the handler runs."""
+    """Checks requests in the order of the original: names, pool, token. Then it runs the route's handler."""
 
     async def run(self, route: ApiRoute, request: WireRequest) -> Answered:
         admitted: Admitted | None = None

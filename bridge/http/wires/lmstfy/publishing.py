@@ -101,10 +101,10 @@ def _attributes(request: WireRequest) -> dict[str, str]:
 
 
 async def _send(request: WireRequest, admitted: Admitted, terms: _Terms, envelopes: Sequence[Envelope]) -> list[str]:
-    """Returns the ids of the jobs, in the order of the envelopes.
+    """Publishes jobs, and returns their ids in the order of the envelopes.
 
     Raises:
-        BridgeError: the first that failed; jobs before it are published.
+        BridgeError: the error of the first job that failed; jobs before it are published.
     """
     wire, topic, sending = request.wire, admitted.topic, admitted.service.sending
     if is_shortened(admitted.namespace, admitted.queue):

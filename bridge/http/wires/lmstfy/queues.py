@@ -19,7 +19,7 @@ _MAX_PAGES: Final = 125
 
 
 async def peek(_request: WireRequest, admitted: Admitted) -> Response:
-    """Shows the next job to be consumed."""
+    """Shows the job that the next consume would get."""
     head = await _head(admitted)
     if head is None:
         raise Refusal(404, error="the queue is empty")
@@ -90,7 +90,7 @@ async def delete_dead_letters(request: WireRequest, admitted: Admitted) -> Respo
 
 
 async def _dead_letters(admitted: Admitted) -> int:
-    """Returns the number of dead letters; 0 for a queue that was never published to, without asking RabbitMQ.
+    """Returns the number of the queue's dead letters; 0, without asking RabbitMQ, if nobody has published to the queue.
 
     RabbitMQ logs a question about a missing queue as an error, and with BRIDGE_ACCESS=open anybody may ask.
     """
@@ -102,7 +102,7 @@ async def _dead_letters(admitted: Admitted) -> int:
 
 
 async def _head(admitted: Admitted) -> Message | None:
-    """Returns the job that has been ready for longest.
+    """Returns the job that has been ready for longest; None if no job is ready.
 
     The pages list ready jobs by due time. A job whose TTR ended became ready later than it was due, and no job became
     ready earlier. So reading stops at the first job whose due time is later than the best candidate.

@@ -1,4 +1,4 @@
-"""Splits a JSON array into its elements, keeping the bytes of each as the client wrote them."""
+"""Splits a JSON array into its elements, with the bytes of each element as the client wrote them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _DECODER: Final = JSONDecoder(parse_int=str, parse_float=str, parse_constant=_re
 
 
 def elements(document: bytes, *, most: int) -> list[bytes]:
-    """Returns the bytes of each element, and no element for `null`. Holds one element at a time as values.
+    """Returns the bytes of each element of an array; none for `null`. Parses one element at a time, to save memory.
 
     Raises:
         NotAnArray: the document is another value, or no valid JSON.
-        TooManyElements: there are more than `most`.
+        TooManyElements: there are more than `most` elements.
         TooManyValues: an element has too many values to be read.
     """
     begin = document.lstrip(SPACE)

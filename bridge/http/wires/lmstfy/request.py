@@ -23,7 +23,7 @@ class WireRequest:
     """A request that the router has matched.
 
     `route` is the pattern that the path fits, "" if it fits none. `params` are the path's values for the pattern's
-    names. `changed`: how many messages an operator's action has changed.
+    names. `changed`: how many messages an operator's action has changed; None: the action has no count.
     """
 
     wire: Wire
@@ -44,7 +44,7 @@ class WireRequest:
 
     @property
     def queue(self) -> str:
-        """The queue's name; of a consume, one or more names with commas between them."""
+        """The queue's name; for a consume, one or more names with commas between them."""
         return self.params["queue"]
 
     def header(self, name: str) -> str:
@@ -53,8 +53,8 @@ class WireRequest:
     def acting(
         self, what: What | None, *, topic: str | None = None, target: str | None = None
     ) -> AbstractAsyncContextManager[None]:
-        """Records the operator's action that is done within the context. None: it is no action. The token is a secret
-        without an id, so no record names it."""
+        """Records the operator's action `what`, which is done within the context. None: it is no operator's action. The
+        token is a secret without an id, so no record names the token."""
         if what is None:
             return nullcontext()
         return self.wire.actions.recording(
@@ -65,7 +65,7 @@ class WireRequest:
         """Reads the body.
 
         Raises:
-            Refusal: the body is larger than the limit: HTTP 413 with this text.
+            Refusal: the body is larger than `limit_bytes`: HTTP 413 with the text `refusal`.
         """
         self._body_was_read = True
         chunks: list[bytes] = []

@@ -29,13 +29,13 @@ from bridge.model.errors import Unavailable
 
 log = structlog.get_logger(__name__)
 
-_UNMATCHED: Final = "(no such path)"  # its path may contain a token too
+_UNMATCHED: Final = "(no such path)"  # an unknown path may contain a token too
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
     """A method and a path pattern. `method` "*" is any method. In `pattern`, `:name` is one segment and `*name` is the
-    rest of the path. As in Gin, a segment may be empty if it is not the last: `/api//q` has an empty namespace."""
+    rest of the path. As in Gin, all segments but the last may be empty: `/api//q` has an empty namespace."""
 
     method: str
     pattern: str
@@ -63,8 +63,8 @@ AnyRoute = TypeVar("AnyRoute", bound=Route)
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A response, with its labels for the metrics. `pool`: "" if the request was refused before its pool was known.
-    `namespace`: "" if no token was verified."""
+    """A response, with the labels that metrics count it under. `pool`: "" if the request was refused before its pool
+    was known. `namespace`: "" if no token was verified."""
 
     response: Response
     pool: str = ""
@@ -72,7 +72,7 @@ class Answered:
 
 
 class Router(ABC, Generic[AnyRoute]):
-    """An ASGI application for HTTP."""
+    """An ASGI application for HTTP requests: finds the route of each, runs it, and counts and logs the request."""
 
     def __init__(self, wire: Wire, routes: Sequence[AnyRoute]) -> None:
         self._wire = wire
@@ -83,7 +83,7 @@ class Router(ABC, Generic[AnyRoute]):
         """Runs the stages and the handler of a route.
 
         Raises:
-            ClientDisconnect
+            ClientDisconnect: the client closed the connection.
         """
 
     @abstractmethod
@@ -130,7 +130,7 @@ class Router(ABC, Generic[AnyRoute]):
         return answers.moved(method, quote(other, safe="/,:") + (f"?{query}" if query else ""))
 
     def _redirects(self, method: str, path: str, other: str) -> bool:
-        """Returns whether Gin redirects an unknown path to the other one, with one slash less or more at its end.
+        """Returns whether Gin redirects an unknown path to `other`, the path with one slash less or more at its end.
 
         Gin decides by the node of its tree that the slash leads to, so it may redirect to a path that does not exist.
         """
@@ -142,7 +142,8 @@ class Router(ABC, Generic[AnyRoute]):
         return len({following[0] for _, following in continued}) == 1
 
     def _continuations(self, method: str, path: str) -> list[tuple[str, str]]:
-        """Returns for each longer pattern the segment that fits the end of the path, and the one behind it."""
+        """Returns for each longer pattern that begins with the path: the segment that fits the path's last one, and the
+        segment behind it."""
         segments = path.split("/")
         return [
             (pattern[len(segments) - 1], pattern[len(segments)])
@@ -163,10 +164,10 @@ class Router(ABC, Generic[AnyRoute]):
 
 
 def failure(error: Exception, request: WireRequest) -> Response:
-    """Returns the answer to a request whose stage or handler raised this.
+    """Returns the answer to a request whose stage or handler raised `error`.
 
     Raises:
-        ClientDisconnect
+        ClientDisconnect: it is the error, so nobody reads an answer.
     """
     if isinstance(error, ClientDisconnect):
         raise error

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Wire:
-    """A pool is a RabbitMQ and a Redis, as in lmstfy. An empty pool name means the default pool."""
+    """What all requests of the wire share. A pool is a RabbitMQ and a Redis; an empty pool name is the default pool."""
 
     def __init__(self, pools: Pools) -> None:
         self._pools = pools
@@ -48,19 +48,19 @@ class Wire:
     def serving(self, pool: str, topic: str) -> Service | None:
         """Returns the service that holds the topic for a token of this pool; None if there is no such pool.
 
-        The default pool's tokens reach a namespace that is routed to another pool. A token of another pool reaches that
-        pool only.
+        A token of the default pool also reaches a namespace that is routed to another pool. A token of any other pool
+        reaches only its own pool.
         """
         if not self.has_pool(pool):
             return None
         return self._pools.serving(topic) if (pool or DEFAULT) == DEFAULT else self.service_of(pool)
 
     async def keep_name(self, pool: str, topic: str, namespace: str, queue: str) -> None:
-        """Stores the full namespace and queue of a topic whose own name contains them shortened, so that `queues` lists
-        them.
+        """Stores the full namespace and queue of a topic whose own name shortens them, so that `queues` lists the full
+        names.
 
         Raises:
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         if (pool, topic) not in self._kept_names:
             await self.service_of(pool).lmstfy.keep_name(topic, namespace, queue)
@@ -70,7 +70,7 @@ class Wire:
         """Returns (namespace, queue) by topic, for the pool's topics that have a namespace.
 
         Raises:
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         service = self.service_of(pool)
         topics, full_names = await service.topics.names(), await service.lmstfy.names()

@@ -48,7 +48,7 @@ class NotDue(NotFound):
 
 
 class Calls:
-    """Carries out the calls. A call that fails raises a BridgeError."""
+    """Carries out the calls of the task wire. A call that fails raises a BridgeError."""
 
     def __init__(self, service: Pools) -> None:
         self._service = service
@@ -71,7 +71,7 @@ class Calls:
         return {"task_id": task_id}, None
 
     async def pull(self, params: Params, _: Request, caller: Caller) -> tuple[Answer, BackgroundTask | None]:
-        """Returns a task, and the acknowledgement to run after the answer is sent.
+        """Returns a task, and the acknowledgement to run after the answer is sent; None: there is nothing to run.
 
         If the answer can't be sent, the lease expires and the task is redelivered.
         """
@@ -85,7 +85,7 @@ class Calls:
         return _shown(leased.message), BackgroundTask(self._consume, topic, leased.receipt)
 
     async def _by_id(self, topic: str, task_id: str) -> Message:
-        """Returns a task and consumes it, if it is due. A consumed task is returned again."""
+        """Returns a task and consumes it, if it is due. Returns a consumed task again. Raises NotDue or NotFound."""
         message = await self._find(topic, task_id)
         record = message.record
         if record.state is State.WAITING and record.due_ms > self._service.serving(topic).context.store.clock.now_ms():
@@ -131,7 +131,7 @@ class Calls:
         """Returns the task's receiver as headers of the message, which callbacks read.
 
         Raises:
-            InvalidRequest: callbacks may not go there.
+            InvalidRequest: callbacks may not go to this receiver.
         """
         if not callback:
             return {}
@@ -148,7 +148,7 @@ class Calls:
 
 
 def _callback_of(content: Any) -> Params:
-    """Returns the content's members if it is an object, or the text of one, with a URL; otherwise no members."""
+    """Returns the content's members if it is an object with a URL, or the JSON text of one; otherwise no members."""
     if isinstance(content, str) and content.lstrip().startswith("{"):
         try:
             content = orjson.loads(content)

@@ -4,8 +4,8 @@
     install(app)
     remind.apply_async(countdown=7200)
 
-`DelayedTasks` looks up, lists, moves and deletes such tasks by their ids. At its moment a task reaches its worker's
-queue as any other. So the worker needs nothing, unless its tasks send or retry tasks with a delay.
+`DelayedTasks` looks up, lists, moves and deletes such tasks by their ids. When a task is due, it reaches its worker's
+queue as any other task does. So the worker needs no `install`, unless its tasks send or retry tasks with a delay.
 """
 
 from delaybridge_client.celery.publishing import DelayedAMQP, install

@@ -23,8 +23,8 @@ _OURS: Final = ("x-delay", "x-deliver-at")
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where Celery would have published the task: an exchange and a routing key. `queue`: its name, for the topic.
-    `declare`: what Celery would have declared before."""
+    """Where Celery would publish the task: an exchange and a routing key. `queue`: the name of Celery's queue, which
+    names the topic. `declare`: what Celery would declare before the publish."""
 
     exchange: str
     routing_key: str
@@ -33,10 +33,10 @@ class Destination:
 
 
 def due_at(headers: Mapping[str, Any], *, now: datetime, least: timedelta) -> datetime | None:
-    """When the task is due, if it waits in a bridge. None: it is due within `least`, or has no eta.
+    """Returns when the task is due, if it must wait in a bridge. None: the task has no eta, or is due within `least`.
 
     Raises:
-        InvalidArgument: it is due in more than 999 days.
+        InvalidArgument: the task is due in more than 999 days.
     """
     eta = headers.get("eta")
     if not eta:
@@ -51,15 +51,15 @@ def due_at(headers: Mapping[str, Any], *, now: datetime, least: timedelta) -> da
 
 
 def key_before_native_delay(exchange: str, routing_key: str) -> str | None:
-    """The routing key of a task that Celery has led to its own delay: it does so for quorum queues on a topic exchange.
-    None: it has not."""
+    """Returns the first routing key of a task that Celery has led to Celery's own delay, as it does for quorum queues
+    on a topic exchange. None: Celery has not led the task there."""
     if not exchange.startswith(_NATIVE):
         return None
     return routing_key.split(".", MAX_NUMBER_OF_BITS_TO_USE)[-1]
 
 
 def topic_of(namespace: str, queue: str) -> str:
-    """The topic of a queue's delayed tasks.
+    """Returns the topic of a queue's delayed tasks.
 
     Raises:
         InvalidArgument: the names can't be a topic.
@@ -71,10 +71,11 @@ def topic_of(namespace: str, queue: str) -> str:
 
 
 def delayed_headers(headers: Mapping[str, Any], moment: datetime, destination: Destination) -> dict[str, Any]:
-    """The headers of the message: without an eta, so that the worker runs the task as soon as it comes.
+    """Returns the headers of a task that waits in a bridge. They have no eta, so that the worker runs the task as soon
+    as it comes.
 
     Raises:
-        InvalidArgument: the queue is bound to the default exchange alone.
+        InvalidArgument: the queue is bound only to the default exchange.
     """
     if not destination.exchange:
         raise InvalidArgument(
@@ -91,5 +92,6 @@ def delayed_headers(headers: Mapping[str, Any], moment: datetime, destination: D
 
 
 def own_headers(headers: Mapping[str, Any]) -> dict[str, Any]:
-    """The task's headers without those of an earlier delay. Celery passes a delivery's headers on to a retry."""
+    """Returns the task's headers without the bridge's headers of an earlier delay. Celery passes a delivery's headers
+    on to a retry."""
     return {name: value for name, value in headers.items() if not name.startswith(_OURS)}

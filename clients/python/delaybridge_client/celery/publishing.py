@@ -1,4 +1,4 @@
-"""Publishes tasks that are due later to a bridge, in place of their queue."""
+"""Publishes tasks that are due later to a bridge, and not to their queue."""
 
 from __future__ import annotations
 
@@ -32,12 +32,14 @@ def install(
     exchange: str = "delay.in",
     least: timedelta = timedelta(seconds=5),
 ) -> None:
-    """Has the app keep its delayed tasks in a bridge. Call it after the app is configured.
+    """Makes the app keep its delayed tasks in a bridge. Call it after the app is configured.
 
-    The bridge works on the virtual host of the app's broker. `namespace`: of the bridge's topics, which are named
-    `<namespace>/<queue>`. `exchange`: the bridge's, from its prefix. `least`: shorter delays are left to Celery.
+    The bridge works on the virtual host of the app's broker. `namespace`: the namespace of the bridge's topics, which
+    are named `<namespace>/<queue>`. `exchange`: the bridge's exchange for delayed messages, which begins with the
+    bridge's prefix. `least`: the bridge gets delays from this on; Celery itself handles shorter delays.
 
-    It switches publisher confirms on, for all that the app publishes: without them a broker that dies loses tasks.
+    `install` switches publisher confirms on for everything that the app publishes: without them a broker that dies
+    loses tasks.
     """
     app.conf.update(
         delaybridge_namespace=namespace,
@@ -46,17 +48,17 @@ def install(
         broker_transport_options={**(app.conf.broker_transport_options or {}), _CONFIRM: True},
     )
     app.amqp_cls = DelayedAMQP
-    app.__dict__.pop("amqp", None)  # made with the class before
+    app.__dict__.pop("amqp", None)  # the app may have cached an object of the former class
 
 
 class _Made(task_message):  # type: ignore[misc] # Celery has no types
-    """Celery's message of a task. `made_at`: the moment from which it counted the `countdown`."""
+    """Celery's message of a task. `made_at`: the moment from which Celery counts the `countdown`."""
 
     made_at: datetime
 
 
 class DelayedAMQP(AMQP):  # type: ignore[misc] # Celery has no types
-    """Celery's publishing, with delayed tasks led to a bridge. `install` sets it."""
+    """Publishes tasks as Celery does, but leads delayed tasks to a bridge. `install` makes an app use this class."""
 
     def as_task_v2(self, *args: Any, now: datetime | None = None, **options: Any) -> _Made:
         made_at = now or self.app.now()
@@ -77,8 +79,9 @@ class DelayedAMQP(AMQP):  # type: ignore[misc] # Celery has no types
         return send_task_message
 
     def _led(self, message: Any, options: dict[str, Any], *, confirmed: bool) -> tuple[Any, dict[str, Any]]:
-        """The message and Celery's options for it, led to the bridge if the task is due later."""
-        # Routing and serialising take time, which the user did not ask for.
+        """Returns the message and Celery's options for its publish. If the task is due later, both lead to the bridge.
+        `confirmed`: publisher confirms are on."""
+        # Routing and serialising take time, which must not count into the delay.
         made_at = message.made_at if isinstance(message, _Made) else datetime.now(UTC)
         headers = own_headers({**message.headers, **(options.pop("headers", None) or {})})
         message = message._replace(headers=headers)
@@ -100,7 +103,8 @@ class DelayedAMQP(AMQP):  # type: ignore[misc] # Celery has no types
         return message._replace(headers=delayed_headers(headers, moment, destination)), led
 
     def _destination(self, options: dict[str, Any]) -> Destination | None:
-        """Where Celery would publish the task. None: it has led the task to its own delay, for an unknown queue."""
+        """Returns where Celery would publish the task. None: Celery has led the task to Celery's own delay, and the
+        queue is unknown."""
         queue, exchange = options.get("queue"), _name(options.get("exchange"))
         key = options.get("routing_key") or self.app.conf.task_default_routing_key
         own_key = key_before_native_delay(exchange, key)
@@ -127,5 +131,5 @@ class DelayedAMQP(AMQP):  # type: ignore[misc] # Celery has no types
 
 
 def _name(exchange: Any) -> str:
-    """The name of an exchange, which Celery's options have as text or as an object."""
+    """Returns the name of an exchange, which Celery's options have as text or as an object."""
     return str(getattr(exchange, "name", exchange) or "")

@@ -23,11 +23,11 @@ _POLL_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayedTask:
-    """A task that waits, or has waited. `args` and `kwargs` are None if the body is not JSON.
+    """A task that waits in a bridge, or has waited there. `args` and `kwargs` are None if the body is not JSON.
 
-    `message.id` is the task's id, unless another message had that: then the bridge has given it a new one.
-
-    `released`: the bridge has published it to its queue. Nobody tells the bridge what becomes of it then: ask Celery.
+    `message.id` is the task's id, unless another message had that id: then the bridge has made a new one. `released`:
+    the bridge has published the task to its queue. The bridge does not learn what happens to the task afterwards: ask
+    Celery.
     """
 
     id: str
@@ -58,10 +58,10 @@ class DelayedTask:
 
 
 class DelayedTasks:
-    """The delayed tasks of an app. `queue` of each call: Celery's queue; without it, the app's default queue.
+    """The delayed tasks of an app. `queue` of each call: Celery's queue; None: the app's default queue.
 
-    A task that was just sent has its record within a second. So each call waits that long for a task before it raises
-    `NotFound`.
+    A task that was just sent has its record in the bridge within a second. So each call about one task waits up to two
+    seconds before it raises `NotFound`.
     """
 
     def __init__(self, app: Celery, client: SyncClient) -> None:
@@ -69,12 +69,12 @@ class DelayedTasks:
         self._client = client
 
     def waiting(self, queue: str | None = None) -> Iterator[DelayedTask]:
-        """The tasks that wait, by their moments."""
+        """Returns the tasks that wait, the earliest due first."""
         found = operations.list_messages(self._topic(queue), state=["waiting"])
         return map(DelayedTask.of, self._client.every(found))
 
     def look_up(self, task_id: str, *, queue: str | None = None) -> DelayedTask:
-        """The task, also for an hour after its end."""
+        """Returns the task. The bridge keeps an ended task for its retention time, by default an hour."""
         found = _recorded(lambda: self._client.look_up(self._topic(queue), task_id))
         if found.state != "waiting":
             found = self._under_another_id(task_id, queue) or found
@@ -88,10 +88,10 @@ class DelayedTasks:
         countdown: float | None = None,
         queue: str | None = None,
     ) -> DelayedTask:
-        """Changes when the task is due. `countdown=0` makes it due now.
+        """Changes when the task is due. `countdown`: in seconds from now; 0 makes the task due now.
 
         Raises:
-            Conflict: it is released already.
+            Conflict: the task is released already.
         """
         delay = None if countdown is None else timedelta(seconds=countdown)
         topic = self._topic(queue)
@@ -101,7 +101,7 @@ class DelayedTasks:
         """Deletes the task: no worker gets it. Its `AsyncResult` is then REVOKED, if the app has a result backend.
 
         Raises:
-            Conflict: it is released already. `app.control.revoke` may still stop it.
+            Conflict: the task is released already. `app.control.revoke` may still stop it.
         """
         deleted = self._change(task_id, queue, lambda id: self._client.delete(self._topic(queue), id))
         self._app.backend.mark_as_revoked(task_id, "deleted before it was due")
@@ -117,8 +117,11 @@ class DelayedTasks:
             return DelayedTask.of(change(other.id))
 
     def _under_another_id(self, task_id: str, queue: str | None) -> Message | None:
-        """The waiting message of a task whose id another message had as it came: a retry may overtake the end of the
-        record before it. It takes a search through the tasks that wait."""
+        """Returns the task's waiting message if it has another id than the task; None: no such message.
+
+        The bridge makes another id if a message with the task's id is still live. This happens if a retry arrives
+        before the record of the former try has ended. The method searches through all tasks that wait.
+        """
         waiting = (task.message for task in self.waiting(queue) if task.id == task_id)
         return next(waiting, None)
 
@@ -128,7 +131,7 @@ class DelayedTasks:
 
 
 def _recorded(call: Callable[[], T]) -> T:
-    """Makes a call about one task again until the bridge has its record."""
+    """Repeats a call about one task until the bridge has the task's record, for up to two seconds."""
     give_up_at = time.monotonic() + _RECORDED_S
     while True:
         try:

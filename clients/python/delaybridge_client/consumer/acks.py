@@ -1,4 +1,4 @@
-"""Acknowledges messages by receipt. Those that are acked while a call is on its way share the next call."""
+"""Acknowledges messages by receipt. Messages that are acked while a call is in flight share the next call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST: Final = 1_000  # by one call
 
 
 class Acks:
-    """The acks of one topic. At most one call is on its way."""
+    """The acks of one topic. At most one call is in flight."""
 
     def __init__(self, sender: Sender, topic: str) -> None:
         self._sender = sender
@@ -22,10 +22,10 @@ class Acks:
         self._working: asyncio.Task[None] | None = None
 
     async def ack(self, receipt: str) -> AckVerdict:
-        """Acknowledges one message, with others.
+        """Acknowledges one message, in one call with other messages. Returns the bridge's verdict.
 
         Raises:
-            DelaybridgeError: the call failed, also after retries.
+            DelaybridgeError: the call failed, even after retries.
         """
         verdict: asyncio.Future[AckVerdict] = asyncio.get_running_loop().create_future()
         self._waiting.append((receipt, verdict))

@@ -21,7 +21,7 @@ Handler = Callable[[Delivery], Awaitable[object]]
 
 
 class Consumer:
-    """Takes messages until it is stopped.
+    """Takes messages from topics until it is stopped.
 
     Either `await consumer.run(handle)`: the handler runs for up to `concurrency` messages at once. Or `async with
     consumer:` and `async for delivery in consumer:`, and settle each delivery. At most `concurrency` messages are not
@@ -43,11 +43,11 @@ class Consumer:
 
     @property
     def counts(self) -> Counts:
-        """What it did since its start."""
+        """What the consumer did since its start."""
         return self._reports.counts
 
     def stop(self) -> None:
-        """Pulls no more. `run` returns when the running handlers have ended; an `async for` ends at once."""
+        """Stops the pulls. `run` returns when the running handlers have ended; an `async for` ends at once."""
         if self._pulling is not None:
             self._pulling.cancel()
 
@@ -55,8 +55,8 @@ class Consumer:
         """Calls the handler for each message until `stop`. A message whose handler returns is acked; if the handler
         raises an error, it is nacked with the error as the reason.
 
-        If the task is cancelled, the handlers have the time `drain` to end, as after `stop`. Then they are cancelled,
-        and their messages are given back.
+        If the task of `run` is cancelled, the handlers have the time `drain` to end, as after `stop`. Then they are
+        cancelled, and their messages are given back.
         """
         handlers: set[asyncio.Task[None]] = set()
         async with self:
@@ -80,7 +80,7 @@ class Consumer:
         self.stop()
         if self._pulling is not None:
             await asyncio.wait((self._pulling,))
-            self._failure()  # an iteration has raised it, if there was one
+            self._failure()  # retrieves the error, if there was one: an iteration has raised it
         given_back = (delivery.give_back() for delivery in tuple(self._held))
         await asyncio.gather(*given_back, return_exceptions=True)
 
@@ -116,7 +116,7 @@ class Consumer:
                     self._take(message)
 
     def _failure(self) -> BaseException | None:
-        """Why it pulls no more; None if it was stopped."""
+        """Returns the error that ended the pulls; None if they go on, or if the consumer was stopped."""
         if self._pulling is None or not self._pulling.done() or self._pulling.cancelled():
             return None
         return self._pulling.exception()

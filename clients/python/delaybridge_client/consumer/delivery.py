@@ -20,9 +20,9 @@ from delaybridge_client.values.message import LeasedMessage
 
 
 class Delivery:
-    """A pulled message. Its lease is extended until it is settled: by `ack`, by `nack`, or by the end of a block.
+    """A pulled message. The consumer extends its lease until it is settled: by `ack`, by `nack`, or by a block's end.
 
-    `async with delivery:` acks it at the end of the block, or nacks it if the block raised an error.
+    `async with delivery:` acks the message at the end of the block, or nacks it if the block raised an error.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class Delivery:
 
     @property
     def body(self) -> Any:
-        """The JSON value, text or bytes."""
+        """The message's body: a JSON value, text or bytes."""
         return self.message.body
 
     @property
     def attempts(self) -> int:
-        """The deliveries so far, this one too."""
+        """The number of the message's deliveries so far, with this one."""
         return self.message.attempts
 
     @property
@@ -71,9 +71,10 @@ class Delivery:
         return self._settling
 
     async def ack(self) -> bool:
-        """Ends the message. False: its lease had ended before, so it is delivered again; that is reported too.
+        """Acknowledges the message, which ends it. False: its lease had ended before, so the message is delivered
+        again; `on_late` gets a report.
 
-        While the bridge is away, this tries again until the lease has ended.
+        While the bridge is away, this method tries again until the lease has ended.
 
         Raises:
             DelaybridgeError: the bridge refused the call, such as for its token.
@@ -91,8 +92,11 @@ class Delivery:
         return False
 
     async def nack(self, *, delay: timedelta | None = None, reason: str | None = None) -> bool:
-        """Gives the message back. It comes again after `delay`, else after the topic's back-off; without retries left
-        it is dead. False: its lease had ended before.
+        """Gives the message back. It is delivered again after `delay`, or by default after the topic's back-off.
+        Without retries left it becomes a dead letter.
+
+        False: its lease had ended before, or the bridge was away, so the message is delivered again when its lease
+        ends. In both cases `on_late` gets a report.
 
         Raises:
             DelaybridgeError: the bridge refused the call, such as for its token.
@@ -109,7 +113,7 @@ class Delivery:
         except DelaybridgeError as error:
             if not is_temporary(error):
                 raise
-            # It comes again when its lease ends.
+            # The message is delivered again when its lease ends.
             self._reports.late(message, str(error))
             return False
         finally:
@@ -118,7 +122,7 @@ class Delivery:
         return True
 
     async def give_back(self) -> None:
-        """Nacks the message at once, if it is not settled: another consumer may have it now."""
+        """Nacks the message without a delay, if it is not settled, so that another consumer may have it now."""
         if not self._settling:
             await self.nack(delay=timedelta(), reason=STOPPED)
 
@@ -135,7 +139,7 @@ class Delivery:
         elif isinstance(error, Exception):
             await self.nack(reason=reason_of(error))
         else:
-            # The task is being cancelled. The call must not be, or the message would wait for the end of its lease.
+            # The task is being cancelled, but the call must not be: the message would wait for the end of its lease.
             await asyncio.shield(self.give_back())
 
     async def _insist(self) -> str:

@@ -1,4 +1,4 @@
-"""Keeps one lease while its message is handled: extends it well before its end."""
+"""Keeps the lease of a message while a handler has the message: extends the lease well before its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from delaybridge_client.values.message import LeasedMessage
 
 
 class Lease:
-    """The lease of one message. `lost`: why it has ended or is no longer extended; empty while it holds."""
+    """The lease of one message. `lost`: why the lease has ended or is no longer extended; empty while it holds."""
 
     def __init__(self, sender: Sender, message: LeasedMessage, terms: Terms) -> None:
         self.lost = ""
@@ -43,7 +43,7 @@ class Lease:
         return f"the handler blocked the event loop for {late_s:.1f} s, so nothing extended the lease: use a thread"
 
     def release(self) -> None:
-        """Stops the extensions."""
+        """Stops extending the lease."""
         self._keeping.cancel()
 
     async def _keep(self) -> None:
@@ -65,7 +65,7 @@ class Lease:
                 pause_s = self._sender.settings.retries.pause_s(1)
 
     async def _extend(self) -> float:
-        """Extends the lease, and returns the pause until the next extension."""
+        """Extends the lease, and returns the pause until the next extension, in seconds."""
         begun, message = time.monotonic(), self._message
         left = timedelta(seconds=max(self._ends_at - begun, 0.1))
         operation = extend(message.topic, message.id, lease=self._terms.lease, receipt=message.receipt)

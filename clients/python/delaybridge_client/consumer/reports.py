@@ -33,7 +33,7 @@ class Late:
 
 
 class Reports:
-    """Counts, logs, and calls `on_late`."""
+    """Counts and logs what a consumer does, and calls `on_late`."""
 
     def __init__(self, on_late: Callable[[Late], None] | None) -> None:
         self.counts = Counts()
@@ -41,25 +41,25 @@ class Reports:
         self._failing = False
 
     def late(self, message: LeasedMessage, why: str) -> None:
-        """A lease had ended before its message was settled."""
+        """Reports that a lease had ended before its message was settled."""
         self.counts.late += 1
         log.warning("late: %s/%s (attempt %d): %s", message.topic, message.id, message.attempts, why)
         if self._on_late is not None:
             self._on_late(Late(message, why))
 
     def failed(self, message: LeasedMessage, error: BaseException) -> None:
-        """A handler raised an error."""
+        """Reports that a handler raised an error."""
         log.error(
             "the handler failed on %s/%s (attempt %d)", message.topic, message.id, message.attempts, exc_info=error
         )
 
     def pull_failed(self, error: DelaybridgeError) -> None:
-        """A pull failed, and is tried again. Only the first of several in a row is a warning."""
+        """Reports that a pull failed and is tried again. Only the first of several failures in a row is a warning."""
         log.log(logging.DEBUG if self._failing else logging.WARNING, "pull failed, trying again: %s", error)
         self._failing = True
 
     def pulled(self, count: int) -> None:
-        """A pull succeeded."""
+        """Reports that a pull succeeded, with `count` messages."""
         self.counts.pulled += count
         if self._failing:
             log.warning("pulls succeed again")

@@ -1,4 +1,4 @@
-"""Consumes topics without asyncio: one message at a time. A thread extends its lease while it is handled."""
+"""Consumes topics without asyncio: one message at a time. A thread extends the lease while the handler runs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def consume(
     stop: threading.Event,
     on_late: Callable[[Late], None] | None = None,
 ) -> Counts:
-    """Calls the handler for one message after the other until `stop` is set, and acks each. If the handler raises an
-    error, the message is nacked with the error as the reason.
+    """Calls the handler for one message after the other until `stop` is set, and acks each message. If the handler
+    raises an error, nacks the message with the error as the reason.
 
     Raises:
-        DelaybridgeError: the bridge refused a pull, such as for its token. An absent bridge is waited for.
+        DelaybridgeError: the bridge refused a pull, such as for its token. If no bridge answers, it tries again.
     """
     reports, failed = Reports(on_late), 0
     while not stop.is_set():
@@ -115,4 +115,4 @@ def _keep(sender: SyncSender, terms: Terms, message: LeasedMessage, done: thread
             sender.call(operation, retries=ONCE)
         except DelaybridgeError as error:
             if not is_temporary(error):
-                return  # the lease has ended: the ack will tell
+                return  # the lease has ended: the answer to the ack will say so

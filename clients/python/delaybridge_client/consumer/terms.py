@@ -14,7 +14,7 @@ from delaybridge_client.retries import Retries
 from delaybridge_client.values.message import LeasedMessage
 
 MOST_PULLED: Final = 100  # by one call
-ONCE: Final = Retries(attempts=1)  # a loop tries again itself
+ONCE: Final = Retries(attempts=1)  # for calls in a loop, which itself tries again
 STOPPED: Final = "the consumer stopped before it was done"
 _LONGEST_REASON: Final = 500  # characters
 _LEAST_LEASE: Final = timedelta(seconds=1)
@@ -26,10 +26,10 @@ _MOST_POLL: Final = timedelta(seconds=60)
 class Terms:
     """How a consumer takes messages.
 
-    `topics`: the most urgent first. `concurrency`: the most messages held at once. `lease`: how soon a message comes
-    again if this process dies; the consumer extends the lease of a message that takes longer. `longest`: after this
-    time a lease is extended no more, so that a handler that hangs does not hold its message for ever. `poll`: how long
-    one pull waits for a message. `drain`: how long handlers may go on after a stop.
+    `topics`: the most urgent first. `concurrency`: the most messages held at once. `lease`: how soon a message is
+    delivered again if this process dies; the consumer extends the lease of a message that takes longer. `longest`:
+    after this time the consumer no longer extends a lease, so that a handler that hangs does not hold its message for
+    ever. `poll`: how long one pull waits for a message. `drain`: how long handlers may go on after a stop.
     """
 
     topics: tuple[str, ...]
@@ -50,19 +50,19 @@ class Terms:
             raise InvalidArgument(f"poll: must be from 0 to {_MOST_POLL}, not {self.poll}")
 
     def pull(self, most: int) -> Operation[tuple[LeasedMessage, ...]]:
-        """The operation that takes up to this many messages."""
+        """Returns the operation that pulls up to `most` messages."""
         most = min(most, MOST_PULLED)
         if len(self.topics) == 1:
             return pull(self.topics[0], max=most, wait=self.poll, lease=self.lease)
         return pull_by_priority(self.topics, max=most, wait=self.poll, lease=self.lease)
 
     def until_extension_s(self) -> float:
-        """The time from the begin of a lease to its extension: about half of it. Chance keeps leases that began
-        together from being extended together."""
+        """Returns the seconds from the begin of a lease to its extension: about half of the lease. They are random, so
+        that leases that began together are not extended together."""
         return self.lease.total_seconds() * random.uniform(0.4, 0.6)
 
 
 def reason_of(error: BaseException) -> str:
-    """The reason of a nack, as the message's timeline and a dead letter show it."""
+    """Returns the reason of a nack because of the error, as the message's timeline and a dead letter show it."""
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return " ".join(text.split())[:_LONGEST_REASON]

@@ -1,7 +1,7 @@
-"""Makes operations, one function for each of the OpenAPI document, with its name. Nothing here does I/O.
+"""Makes operations: one function for each operation of the OpenAPI document, with its name. Nothing here does I/O.
 
-Each function is a method of `Client` and `SyncClient` too. `client.every(list_messages("orders"))` takes the operation
-itself.
+Each function is also a method of `Client` and `SyncClient`, which makes the call. `client.every` takes the operation
+itself, as in `client.every(list_messages("orders"))`.
 """
 
 from delaybridge_client.operations.bulk import (

@@ -16,7 +16,7 @@ from delaybridge_client.values.page import Page
 def delete_many(
     filter: Filter, *, dry_run: bool = False, max: int | None = None, idempotency_key: str | None = None
 ) -> Operation[BulkResult]:
-    """Deletes the messages that match, also dead letters. `dry_run`: only counts them."""
+    """Deletes the messages that match the filter, also dead letters. `dry_run`: only counts them."""
     return _bulk("/v1/messages:delete", filter, dry_run, max, {}, key=idempotency_key)
 
 
@@ -29,7 +29,7 @@ def move_many(
     max: int | None = None,
     idempotency_key: str | None = None,
 ) -> Operation[BulkResult]:
-    """Moves the waiting messages that match to another due time, all to the same."""
+    """Moves all waiting messages that match the filter to one due time: `delay` from now, or `deliver_at`."""
     moment = given(delay=delay, deliver_at=deliver_at)
     return _bulk("/v1/messages:move", filter, dry_run, max, moment, key=idempotency_key)
 
@@ -37,14 +37,14 @@ def move_many(
 def run_many_now(
     filter: Filter, *, dry_run: bool = False, max: int | None = None, idempotency_key: str | None = None
 ) -> Operation[BulkResult]:
-    """Makes the waiting messages that match due now."""
+    """Makes the waiting messages that match the filter due now."""
     return _bulk("/v1/messages:run-now", filter, dry_run, max, {}, key=idempotency_key)
 
 
 def replay_matching(
     filter: Filter, *, dry_run: bool = False, max: int | None = None, idempotency_key: str | None = None
 ) -> Operation[BulkResult]:
-    """Makes the dead letters that match ready again."""
+    """Makes the dead letters that match the filter ready again."""
     return _bulk("/v1/messages:replay", filter, dry_run, max, {}, key=idempotency_key)
 
 
@@ -65,7 +65,7 @@ def look_at_operation(operation_id: str) -> Operation[BulkOperation]:
 
 
 def cancel_operation(operation_id: str) -> Operation[BulkOperation]:
-    """Ends a bulk operation. What it has changed stays changed."""
+    """Cancels a bulk operation. What it has changed stays changed."""
     path = "/v1/operations/{operation_id}/cancel"
     return Operation(method="POST", path=path, names={"operation_id": operation_id}, read=reads(BulkOperation))
 

@@ -18,7 +18,8 @@ def pull(
 ) -> Operation[tuple[LeasedMessage, ...]]:
     """Takes up to `max` ready messages, and waits up to `wait` for the first. Ack each before its `lease` ends.
 
-    A pull whose answer was lost may have leased messages. They come again when that lease ends.
+    `lease` None: as long as the topic's policy says. A pull whose answer was lost may have leased messages. They are
+    delivered again when their lease ends.
     """
     return Operation(
         method="POST",
@@ -33,7 +34,7 @@ def pull(
 def pull_by_priority(
     topics: Sequence[str], *, max: int = 1, wait: timedelta = timedelta(), lease: timedelta | None = None
 ) -> Operation[tuple[LeasedMessage, ...]]:
-    """Pulls from several topics, the most urgent first."""
+    """Pulls from several topics, the most urgent first. The other arguments are those of `pull`."""
     return Operation(
         method="POST",
         path="/v1/pull",
@@ -46,7 +47,7 @@ def pull_by_priority(
 def ack_many(
     topic: str, *, receipts: Sequence[str] | None = None, ids: Sequence[str] | None = None
 ) -> Operation[tuple[AckResult, ...]]:
-    """Acks up to 1000 messages, by receipts or by ids. The results are in the same order."""
+    """Acks up to 1000 messages, by receipts or by ids. The results are in the order of the receipts or ids."""
     return Operation(
         method="POST",
         path="/v1/topics/{topic}/ack",
@@ -73,8 +74,8 @@ def ack(topic: str, id: str, *, receipt: str | None = None) -> Operation[Message
 def nack(
     topic: str, id: str, *, receipt: str | None = None, delay: timedelta | None = None, reason: str | None = None
 ) -> Operation[Message]:
-    """Gives back a message that could not be processed. It comes again after `delay`, else after the topic's
-    back-off."""
+    """Gives back a message that could not be processed. It is delivered again after `delay`, or by default after the
+    topic's back-off."""
     return Operation(
         method="POST",
         path=f"{_MESSAGE}/nack",
@@ -85,7 +86,7 @@ def nack(
 
 
 def extend(topic: str, id: str, *, lease: timedelta, receipt: str | None = None) -> Operation[Message]:
-    """Makes a lease last at least for `lease` from now."""
+    """Makes the lease of a message last at least for `lease` from now."""
     return Operation(
         method="POST",
         path=f"{_MESSAGE}/extend",

@@ -20,7 +20,7 @@ def list_dead(topic: str, *, limit: int | None = None, cursor: str | None = None
 
 
 def replay(topic: str, id: str) -> Operation[Message]:
-    """Makes a dead letter ready again. Its attempts are counted from the start."""
+    """Makes a dead letter ready again. The bridge counts its attempts from the start."""
     path = "/v1/topics/{topic}/dead/{id}/replay"
     return Operation(method="POST", path=path, names={"topic": topic, "id": id}, read=reads(Message), repeatable=False)
 

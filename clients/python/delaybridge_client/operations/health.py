@@ -7,12 +7,12 @@ from delaybridge_client.values.operators import Live, Ready
 
 
 def live() -> Operation[Live]:
-    """Tells that the process runs. It asks neither RabbitMQ nor Redis."""
+    """Answers as long as the bridge's process runs. The bridge asks neither RabbitMQ nor Redis."""
     return Operation(method="GET", path="/health/live", read=reads(Live))
 
 
 def ready() -> Operation[Ready]:
-    """Returns the state of RabbitMQ, Redis and each loop. If a part does not work, it raises `Unavailable` at once."""
+    """Returns the state of RabbitMQ, Redis and each loop. If a part does not work, raises `Unavailable` at once."""
     return Operation(method="GET", path="/health/ready", read=reads(Ready), repeatable=False)
 
 

@@ -51,7 +51,7 @@ def search(
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Operation[Page[Message]]:
-    """Returns a page of the messages of all topics that the filter matches, by due time."""
+    """Returns a page of the messages that match the filter, over all topics, by due time."""
     members = filter.members()
     labels = members.pop("labels", None)
     return Operation(
@@ -77,10 +77,10 @@ def move(
     if_match: str | None = None,
 ) -> Operation[Message]:
     """Changes when a waiting message is due: in `delay` from now, or at `deliver_at`. `timedelta(0)` makes it due now.
-    It also changes all else that is given, in the same step.
 
-    `headers` and `labels` replace all that there are. `if_match`: the `etag` of the message as you have seen it; if it
-    has changed since, `PreconditionFailed` is raised.
+    In one step it also changes every other field that is given. `headers` and `labels` replace all that the message
+    has. `if_match`: the `etag` of the message as you have seen it; raises `PreconditionFailed` if the message has
+    changed since.
     """
     return Operation(
         method="PATCH",
@@ -95,7 +95,7 @@ def move(
 
 
 def delete(topic: str, id: str, *, release: bool = False, if_match: str | None = None) -> Operation[Message]:
-    """Deletes a message. If this returns before the message is due, no consumer gets it.
+    """Deletes a message. If the call returns before the message is due, no consumer gets it.
 
     `release`: also deletes the stored body and headers, so that only a tombstone is left. `if_match`: as in `move`.
     """

@@ -40,7 +40,7 @@ def look_at_session() -> Operation[Session]:
 
 
 def open_session() -> Operation[Session]:
-    """Opens a session, as the console does: the client then has its cookie too."""
+    """Opens a browser's session, as the console does. The client then also has the session's cookie."""
     return Operation(method="POST", path=_SESSION, read=reads(Session), repeatable=False)
 
 

@@ -64,7 +64,7 @@ def look_at_schedule(schedule: str) -> Operation[Schedule]:
 
 
 def next_ticks(schedule: str, *, count: int | None = None) -> Operation[tuple[Tick, ...]]:
-    """Returns the next ticks of a schedule, also of a paused one: five, or up to 100."""
+    """Returns the next ticks of a schedule, also of a paused one. `count`: how many, up to 100; None: five."""
     return Operation(
         method="GET",
         path=f"{_SCHEDULE}/next",
@@ -75,24 +75,24 @@ def next_ticks(schedule: str, *, count: int | None = None) -> Operation[tuple[Ti
 
 
 def remove_schedule(schedule: str) -> Operation[None]:
-    """Removes a schedule. Once this returns, no tick fires."""
+    """Removes a schedule. Once the call returns, no tick fires."""
     return Operation(
         method="DELETE", path=_SCHEDULE, names={"schedule": schedule}, read=reads_nothing, repeatable=False
     )
 
 
 def pause_schedule(schedule: str) -> Operation[Schedule]:
-    """Pauses a schedule. Once this returns, no tick fires."""
+    """Pauses a schedule. Once the call returns, no tick fires."""
     return _acted(schedule, "pause")
 
 
 def resume_schedule(schedule: str) -> Operation[Schedule]:
-    """Ends a pause. The ticks from now on fire."""
+    """Ends the pause of a schedule. The ticks from now on fire."""
     return _acted(schedule, "resume")
 
 
 def trigger_schedule(schedule: str) -> Operation[Message]:
-    """Sends the schedule's message now, also if it is paused."""
+    """Sends the schedule's message now, even if the schedule is paused."""
     return Operation(
         method="POST",
         path=f"{_SCHEDULE}/trigger",

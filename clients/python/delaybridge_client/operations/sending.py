@@ -28,11 +28,13 @@ def send(
     max_wait: timedelta | None = None,
     idempotency_key: str | None = None,
 ) -> Operation[SentMessage]:
-    """Sends a message, which is durable once this returns. Its arguments are those of `NewMessage`.
+    """Sends a message, which is durable once the call returns. The arguments are those of `NewMessage`.
 
-    A retry has the same id, so there is one message whatever was lost. If a live message has the id already, the answer
-    is that message, and `replayed` is true. `idempotency_key`: a later send with it has the same answer, also after the
-    message has ended. All of the request must be the same, so without `id` the bridge makes the id.
+    A retry has the id of the first try, so there is one message even if an answer was lost. If a live message has the
+    id already, the answer is that message, and `replayed` is true.
+
+    `idempotency_key`: a later send with this key gets the answer of the first send, even after the message has ended.
+    The two requests must not differ, so with a key and without `id`, the bridge makes the id and not the client.
     """
     message = NewMessage(
         body,
@@ -61,9 +63,10 @@ def send(
 def send_many(
     topic: str, messages: Iterable[NewMessage], *, idempotency_key: str | None = None
 ) -> Operation[tuple[SendResult, ...]]:
-    """Sends up to 1000 messages. Each is accepted or refused alone, and the results are in the same order.
+    """Sends up to 1000 messages. Each is accepted or refused alone. The results are in the order of the messages.
 
-    `idempotency_key`: as in `send`. Give the messages ids of yours then, or keep them for the next try.
+    `idempotency_key`: as in `send`. With a key, give the messages ids of your own, or keep the `NewMessage` objects for
+    the next try.
     """
     return Operation(
         method="POST",

@@ -39,7 +39,7 @@ def subscribe(
     timeout: timedelta | None = None,
     backoff: Backoff | None = None,
 ) -> Operation[Subscription]:
-    """Has the bridge post each due message of the topic to `url`. `secret`: `whsec_…`, or up to five of them."""
+    """Makes the bridge post each due message of the topic to `url`. `secret`: one `whsec_…`, or up to five secrets."""
     return Operation(
         method="PUT",
         path=_SUBSCRIPTION,

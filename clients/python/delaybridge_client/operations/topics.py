@@ -16,7 +16,7 @@ _TOPIC: Final = "/v1/topics/{topic}"
 def list_topics(
     *, prefix: str | None = None, limit: int | None = None, cursor: str | None = None
 ) -> Operation[Page[Topic]]:
-    """Returns a page of the topics whose names begin with the prefix."""
+    """Returns a page of the topics whose names begin with the prefix; None: of all topics."""
     return Operation(
         method="GET",
         path="/v1/topics",
@@ -41,7 +41,7 @@ def put_policy(
     paused: bool | None = None,
     keep_body_max: int | None = None,
 ) -> Operation[Policy]:
-    """Sets the whole policy of the topic. None: as the bridge's settings say."""
+    """Sets the whole policy of the topic. A field that is None takes the bridge's setting."""
     return Operation(
         method="PUT",
         path=_TOPIC,
@@ -70,7 +70,7 @@ def patch_policy(
     paused: bool | Unset | None = UNSET,
     keep_body_max: int | Unset | None = UNSET,
 ) -> Operation[Policy]:
-    """Changes what is given of the policy. None sets it as the bridge's settings say."""
+    """Changes the given fields of the topic's policy. A field that is None takes the bridge's setting."""
     return Operation(
         method="PATCH",
         path=_TOPIC,
@@ -89,7 +89,7 @@ def patch_policy(
 
 
 def remove_topic(topic: str, *, force: bool = False) -> Operation[None]:
-    """Removes an empty topic; with `force` also its messages."""
+    """Removes an empty topic. `force`: removes a topic that has messages too, and deletes the messages."""
     return Operation(
         method="DELETE",
         path=_TOPIC,

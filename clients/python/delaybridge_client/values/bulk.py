@@ -1,4 +1,4 @@
-"""Defines what changed many messages: the result of a bulk action, and an operation that works on it."""
+"""Defines the result of a bulk action, and the operation that carries out an action on many messages."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkOperation:
-    """Work on many messages that the bridge does by itself. `look_at_operation` tells how far it is. `reason`: why it
-    failed."""
+    """A bulk action on many messages, which the bridge carries out by itself. `look_at_operation` returns how far it
+    is. `reason`: why the operation failed; None: it has not failed."""
 
     id: str
     action: Literal["delete", "move", "run-now", "replay"]
@@ -38,7 +38,7 @@ class BulkOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkResult:
-    """What a bulk action did. `operation`: changes the messages, if they are too many for one call."""
+    """What a bulk action did. `operation`: changes the messages if they are too many for one call; otherwise None."""
 
     matched: int
     done: int

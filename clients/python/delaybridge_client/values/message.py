@@ -32,8 +32,9 @@ class Message:
     """A message as the bridge knows it.
 
     `body`: the JSON value; text for a text content type; bytes for all else. It is None if `body_kept` is false: then
-    Redis did not keep it. `to`: where it goes when it is due; None: to the topic's ready queue. `attempts`: deliveries
-    so far. `etag`: another one after each change, for `if_match`; None in lists, pulls and answers to sends.
+    Redis did not keep it. `to`: where the message goes when it is due; None: to the topic's ready queue. `attempts`:
+    deliveries so far. `etag`: for `if_match`; it differs after each change of the message, and is None in lists, pulls
+    and answers to sends.
     """
 
     topic: str
@@ -66,7 +67,7 @@ class Message:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentMessage(Message):
     """The answer to a send. `replayed`: a message had the id already, and this is that message; or a repeated send with
-    an idempotency key has the answer to the first one."""
+    an idempotency key got the answer to the first send."""
 
     replayed: bool = False
 
@@ -82,9 +83,9 @@ class LeasedMessage(Message):
 class NewMessage:
     """A message to send. Without `delay` and `deliver_at` it is due now; give at most one of them.
 
-    `body`: a JSON value, or bytes. With a text content type it is a string. `id`: without one, the client makes one.
+    `body`: a JSON value, or bytes. With a text content type it is a string. `id`: if it is empty, the client makes one.
     `ttl`: how long the message lives from its due moment on. `labels`: up to four names with values, for searches.
-    `to`: where it goes when it is due, in place of the topic's ready queue.
+    `to`: where the message goes when it is due, in place of the topic's ready queue.
     `if_exists`: what to do if a live message has the id. `max_wait`: with `extend`, the longest time from the first
     send to the due moment.
     """
@@ -107,7 +108,7 @@ class NewMessage:
             object.__setattr__(self, "id", new_id())
 
     def members(self) -> dict[str, Any]:
-        """The message as a request has it."""
+        """Returns the members of a request that sends the message."""
         return content(self.body, self.content_type) | given(
             id=self.id,
             delay=self.delay,
@@ -123,7 +124,7 @@ class NewMessage:
 
 
 def content(body: Any, content_type: str | None) -> dict[str, Any]:
-    """A body as a request has it, with its content type."""
+    """Returns the members of a request that have the body and its content type."""
     if isinstance(body, bytes | bytearray | memoryview):
         encoded = base64.b64encode(body).decode()
         return {"body_base64": encoded, "content_type": content_type or "application/octet-stream"}
@@ -132,7 +133,8 @@ def content(body: Any, content_type: str | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendResult:
-    """The result for one message of many. `message` if it was accepted, else `error`."""
+    """The result for one message of many. `status`: the HTTP status. `message`: the message if the bridge accepted it;
+    otherwise `error` says why not."""
 
     status: int
     message: SentMessage | None
@@ -147,7 +149,7 @@ class SendResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckResult:
-    """The result of one receipt or id. `id` is None if the receipt is malformed.
+    """The result for one receipt or id of an ack. `id` is None if the receipt is malformed.
 
     `stale`: the lease or the message has ended. `not_leased`: nobody has received the message yet. `unknown`: there is
     no such message.
@@ -159,7 +161,8 @@ class AckResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """One step of a message's life. `slot`: the queue in which it waits then. `late`: how late a release was."""
+    """One step of a message's life. `slot`: the queue in which the message begins to wait at this step. `late`: how
+    late a release was. None: the step has no such value."""
 
     at: datetime
     what: str
@@ -172,7 +175,7 @@ class Transition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """The last steps of a message. `complete`: these are all of them."""
+    """The last steps of a message's life. `complete`: no older step is missing."""
 
     topic: str
     id: str
@@ -198,7 +201,7 @@ class Filter:
     reason_pattern: str | None = None
 
     def members(self) -> dict[str, Any]:
-        """The filter as a request has it."""
+        """Returns the members of a request that have this filter."""
         return given(
             topic=self.topic,
             state=list(self.state) or None,
@@ -212,5 +215,5 @@ class Filter:
 
 
 def new_id() -> str:
-    """A new id of a message. Ids sort by the millisecond in which they were made."""
+    """Returns a new id for a message. Ids sort by the millisecond in which they were made."""
     return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"

@@ -71,7 +71,7 @@ class WorstTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """The figures of all topics together. Those that no Redis answered for are None."""
+    """The figures of all topics together. A figure is None if no Redis answered, or if it is not known yet."""
 
     at: datetime
     ok: bool
@@ -93,7 +93,8 @@ class Overview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """A queue of the wheel: its wait, its AMQP messages, and the messages in them."""
+    """A slot: a queue of the wheel. `wait`: how long a copy waits in it. `in_rabbitmq`: its AMQP messages; a bundle is
+    one. `messages`: the waiting messages that have at least `wait` left, and less than the next longer slot's wait."""
 
     pool: str
     slot: str
@@ -104,7 +105,8 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slots:
-    """Where waiting messages are in RabbitMQ."""
+    """Where waiting messages are in RabbitMQ. `overdue`: messages that are past due. `soon`: messages that are due
+    before the shortest wait of a slot has passed. `in_checkpoint`: messages in the checkpoint's queues."""
 
     slots: tuple[Slot, ...]
     overdue: int
@@ -129,7 +131,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What the token of the request allows. `ends_at`: when a session of a browser ends."""
+    """What the token of the request allows. `ends_at`: when an opened browser's session ends; None in other answers."""
 
     token_required: bool
     token_id: str | None

@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[Item]):
-    """Part of a list. `next_cursor`: of the page after it; None if this is the last. A page may be empty before that.
+    """Part of a list. `next_cursor`: the cursor of the next page; None: this is the last page. Any page may be empty.
 
     `client.every(operations.list_messages("orders"))` goes through all pages.
     """

@@ -17,7 +17,7 @@ Overlap = Literal["allow", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class ScheduledMessage:
-    """The message of each tick. Its fields are those of `NewMessage`."""
+    """The message of each tick. Its fields mean what they mean in `NewMessage`."""
 
     body: Any
     content_type: str | None = field(default=None, kw_only=True)
@@ -34,7 +34,7 @@ class ScheduledMessage:
         return cls(**decode.read_fields(cls, {**members, "body": body}))
 
     def members(self) -> dict[str, Any]:
-        """The message as a request has it."""
+        """Returns the members of a request that have this message."""
         message = NewMessage(
             self.body,
             content_type=self.content_type,
@@ -45,13 +45,14 @@ class ScheduledMessage:
             to=self.to,
         )
         members = message.members()
-        del members["id"]  # each tick has its own
+        del members["id"]  # each tick has its own id
         return members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """A moment of a schedule. `at`: as in the id of its message. `due_at`: later by the jitter."""
+    """A moment of a schedule. `at`: the moment, as in the id of the tick's message. `due_at`: when the message is due;
+    it is later than `at` by the jitter."""
 
     at: datetime
     due_at: datetime
@@ -59,7 +60,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A schedule with its next ticks and its counts. `message` is None in a list. `ended`: no tick follows."""
+    """A schedule with its next ticks and its counts. `message` is None in a list. State `ended`: no tick follows."""
 
     name: str
     topic: str
@@ -89,7 +90,8 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backfilled:
-    """What a backfill has done. `ticks`: those of the time. `sent`: those that had not been sent before."""
+    """What a backfill has done. `ticks`: how many ticks the time has. `sent`: how many of them it sent, as they had not
+    been sent before. `to`: the end of the time, at most now."""
 
     ticks: int
     sent: int

@@ -11,7 +11,7 @@ from delaybridge_client.values.topic import Backoff
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedCallback:
-    """The last failed call. `id`: the message's."""
+    """The last failed call of a receiver. `id`: the message's id."""
 
     at: datetime
     id: str
@@ -21,7 +21,8 @@ class FailedCallback:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """A subscription without its secrets. `held`: until calls go on, since the receiver asked for a pause."""
+    """A subscription without its secrets, whose number is `secrets`. `url` None: each message names its receiver.
+    `held`: the time until calls go on, if the receiver asked for a pause; otherwise 0."""
 
     topic: str
     url: str | None

@@ -14,8 +14,8 @@ Release = Literal["checked", "direct"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """The delay before each retry: `first`, then `factor` times the one before, up to `max`; or `steps`, whose last
-    one repeats."""
+    """The delay before each retry: `first`, then `factor` times the delay before, up to `max`; or `steps`, whose last
+    step repeats."""
 
     first: timedelta | None = None
     factor: float | None = None
@@ -27,7 +27,7 @@ class Backoff:
         return cls(**decode.read_fields(cls, members))
 
     def as_json(self) -> Any:
-        """The back-off as a request has it."""
+        """Returns the back-off as a request has it."""
         if self.steps is not None:
             return list(self.steps)
         growing = {"first": self.first, "factor": self.factor, "max": self.max}
@@ -36,7 +36,7 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How a topic treats its messages. None: as the bridge's settings say."""
+    """How a topic treats its messages. If a field is None, the bridge's setting applies."""
 
     release: Release
     max_retry: int | None
@@ -49,8 +49,8 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effective:
-    """The values that count for a topic. `jitter`: the share of the back-off that a retry waits longer at most.
-    `defaults`: the fields that the policy does not set, so the bridge's settings count."""
+    """The values that apply to a topic. `jitter`: the share of the back-off that a retry waits longer at most.
+    `defaults`: the fields that the policy does not set, so the bridge's settings apply."""
 
     max_retry: int
     ttl: timedelta | None
@@ -70,7 +70,7 @@ class Queues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic with the counts of its messages by state. `lateness`: of releases, by percentile."""
+    """A topic with the counts of its messages by state. `lateness`: how late recent releases were, by percentile."""
 
     topic: str
     counts: Mapping[str, int]
