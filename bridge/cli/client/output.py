@@ -77,7 +77,7 @@ def flat(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     members: dict[str, Any] = {}
     for name, member in value.items():
         if name == "body":
-            members[name] = json.dumps(member, ensure_ascii=False)
+            members[before + name] = json.dumps(member, ensure_ascii=False)
         elif isinstance(member, dict) and name != "headers":
             members |= flat(member, f"{before}{name}.")
         else:

@@ -66,8 +66,8 @@ class Probed:
 
     async def result(self) -> Probe:
         """Returns a good result that is at most half a second old and newer than the last call that failed or timed
-        out, or else the result of a probe that began now. Takes no longer than a send may take. Notes the result in
-        `outage`."""
+        out. Without one, returns the result of a probe; a bad result is of a probe that began after this call. Takes
+        no longer than a send may take. Notes the result in `outage`."""
         asked_s = monotonic()
         by_s = asked_s + self._within_s
         run = self._latest

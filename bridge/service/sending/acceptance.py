@@ -189,7 +189,8 @@ class Acceptance:
         self._ids[topic, item.id] = tag
 
     async def _note(self, items: Sequence[_Item]) -> None:
-        """Notes the intents of messages that have none yet. Those of messages that are tried again stay its own."""
+        """Writes the intents of messages that have none yet. Keeps the session alive for the topics of messages that it
+        tries again, so that no other session takes their intents over."""
         if not items:
             return
         new = [item for item in items if item.intent is None]

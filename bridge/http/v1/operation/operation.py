@@ -77,11 +77,6 @@ class Operation:
     is_keyed: bool = False
 
     @property
-    def counted_as(self) -> str:
-        """The name in metrics, which both forms of the path share."""
-        return self.name.removesuffix(_IN_NAMESPACE)
-
-    @property
     def of_topic(self) -> bool:
         """Whether the path names the topic."""
         return self.path.startswith((TOPIC, _TOPIC_IN_NAMESPACE))
@@ -132,7 +127,7 @@ def add(app: FastAPI, operation: Operation, handler: Callable[[ApiCall], Awaitab
     """Routes requests for the operation to the handler."""
 
     async def answer(request: Request) -> Response:
-        request.scope["operation"] = operation.counted_as
+        request.scope["operation"] = operation.what
         return await handler(ApiCall(request.scope, request.receive))
 
     app.router.add_api_route(
