@@ -138,7 +138,7 @@ def apply(
         bool, typer.Option("--prune", help="Also remove schedules that the file does not have. Shows each.")
     ] = False,
 ) -> None:
-    """Create or replace the schedules of a file. Those that are the same already stay as they are.
+    """Create or replace the schedules of a file. Schedules that agree with the file stay as they are.
 
     Ends at the first one that the bridge refuses; those before it are applied. Repeat the command after a correction.
     """

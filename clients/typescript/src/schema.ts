@@ -430,7 +430,7 @@ export interface paths {
         put?: never;
         /**
          * Move all messages that match
-         * @description Moves the waiting messages that match to another due time, all to the same.
+         * @description Moves all waiting messages that match to one new due time.
          *
          *     Messages that are due then already do not match. More than 1,000 are left to an operation: 202, with its address in
          *     `Location`.
@@ -705,7 +705,7 @@ export interface paths {
          * @description Makes a schedule, or replaces what it asks for. It sends its message at every tick, with the id
          *     `<schedule>@<moment of the tick>`.
          *
-         *     The same request once more changes nothing. A change takes effect at once: of ticks that were sent ahead, no message
+         *     A request that is repeated changes nothing. A change takes effect at once: of ticks that were sent ahead, no message
          *     is delivered any more. If only the message changes, they are sent again with the new one. 201: it is new. 409: there
          *     are 1,000 schedules, which is the limit.
          *
@@ -1498,7 +1498,7 @@ export interface components {
         };
         /**
          * ExtendRequest
-         * @description `lease`: how long the lease lasts at least, from now.
+         * @description Extends a lease. `lease`: how long it lasts at least, from now.
          */
         ExtendRequest: {
             /**
@@ -1737,7 +1737,7 @@ export interface components {
         };
         /**
          * ManyRequest
-         * @description `max`: the most dead letters to replay.
+         * @description Replays or drops dead letters. `max`: how many at most.
          */
         ManyRequest: {
             /**
@@ -2143,7 +2143,7 @@ export interface components {
         };
         /**
          * PullManyRequest
-         * @description The same from several topics, the most urgent first.
+         * @description Pulls from several topics. `topics`: the most urgent first.
          */
         PullManyRequest: {
             /**
@@ -2235,7 +2235,7 @@ export interface components {
         };
         /**
          * ScheduleOut
-         * @description `ended`: no tick follows.
+         * @description A schedule. Its state is `ended` when no tick follows.
          */
         ScheduleOut: {
             /** Name */

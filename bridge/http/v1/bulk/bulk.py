@@ -81,7 +81,7 @@ async def delete_many(pools: Pools, call: ApiCall) -> Response:
 
 
 async def move_many(pools: Pools, call: ApiCall) -> Response:
-    """Moves the waiting messages that match to another due time, all to the same.
+    """Moves all waiting messages that match to one new due time.
 
     Messages that are due then already do not match. More than 1,000 are left to an operation: 202, with its address in
     `Location`."""

@@ -172,7 +172,7 @@ class PullRequest(Request):
 
 
 class PullManyRequest(PullRequest):
-    """The same from several topics, the most urgent first."""
+    """Pulls from several topics. `topics`: the most urgent first."""
 
     topics: Annotated[list[Topic], Field(min_length=1, max_length=32)]
 
@@ -205,12 +205,12 @@ class NackRequest(AckRequest):
 
 
 class ExtendRequest(AckRequest):
-    """`lease`: how long the lease lasts at least, from now."""
+    """Extends a lease. `lease`: how long it lasts at least, from now."""
 
     lease: Lease
 
 
 class ManyRequest(Request):
-    """`max`: the most dead letters to replay."""
+    """Replays or drops dead letters. `max`: how many at most."""
 
     max: Annotated[int, Field(strict=True, ge=1, le=1_000), BeforeValidator(whole)] = 100

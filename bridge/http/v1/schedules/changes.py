@@ -34,7 +34,7 @@ async def put_schedule(pools: Pools, call: ApiCall) -> Response:
     """Makes a schedule, or replaces what it asks for. It sends its message at every tick, with the id
     `<schedule>@<moment of the tick>`.
 
-    The same request once more changes nothing. A change takes effect at once: of ticks that were sent ahead, no message
+    A request that is repeated changes nothing. A change takes effect at once: of ticks that were sent ahead, no message
     is delivered any more. If only the message changes, they are sent again with the new one. 201: it is new. 409: there
     are 1,000 schedules, which is the limit.
 

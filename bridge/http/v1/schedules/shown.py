@@ -34,7 +34,7 @@ class TemplateOut(BaseModel):
 
 
 class ScheduleOut(BaseModel):
-    """`ended`: no tick follows."""
+    """A schedule. Its state is `ended` when no tick follows."""
 
     name: str
     topic: str
