@@ -28,7 +28,7 @@ from bridge.local.epmd import Epmd
 from bridge.local.errors import LocalError
 from bridge.local.rabbitmq import PASSWORD, USER, RabbitNode
 from bridge.local.redis import RedisNode
-from tests.matrix.servers import FEW_TICKS, Servers
+from tests.matrix.servers import FOR_A_RUN, Servers
 
 PROJECT = Path(__file__).parent.parent
 DATABASES = 16  # that a Redis server has
@@ -204,7 +204,7 @@ def keep(folder: Path) -> None:
     servers = Servers.from_environment()
     with _keeper_file(folder).open("w") as keeper, (folder / "users").open("w") as users:
         fcntl.flock(keeper, fcntl.LOCK_EX)
-        rabbit = servers.rabbit_node(folder / "rabbitmq", advanced=FEW_TICKS)
+        rabbit = servers.rabbit_node(folder / "rabbitmq", advanced=FOR_A_RUN)
         # No test kills this Redis, so none needs each write on the disk before its answer.
         redis = servers.redis_node(folder / "redis", appendfsync="everysec")
         try:
