@@ -36,7 +36,7 @@ the management API then show counts of up to a minute ago."""
 
 FOR_A_RUN: Final = FEW_TICKS.removesuffix("]}].\n") + "]}, {ra, [{wal_max_size_bytes, 4294967296}]}].\n"
 """The same for a node that has the queues of a whole run. When the log of all quorum queues is full, RabbitMQ writes a
-segment of each queue, also of queues that were deleted since. Beside two busy cores, all queues stood still for 10 s."""
+segment of each queue, also of queues that were deleted since. On busy cores, all queues stood still for 10 s."""
 
 
 @dataclass(frozen=True, kw_only=True)
