@@ -58,11 +58,21 @@ class Restore:
         """Restores every line. At most 256 messages, or some 8 MiB of lines, are in memory.
 
         Raises:
-            BadBackup: a line is wrong, or the end is missing. Lines before that place may be restored.
+            BadBackup: a line is wrong, or the end is missing. The lines before that place are restored.
             Unavailable: a server did not answer. Some lines are restored. Restore the backup again.
         """
         await self._context.store.learn_clock()
         group: list[Message] = []
+        try:
+            await self._read(lines, group)
+        except BadBackup:
+            # A file that was cut off ends in a wrong line.
+            await self._restore(group)
+            raise
+        await self._restore(group)
+
+    async def _read(self, lines: Iterable[bytes], group: list[Message]) -> None:
+        """Restores lines. Leaves the messages of the last group to the caller."""
         size, kind, number = 0, None, 0
         for number, text in enumerate(lines, 1):
             line = read(text, number)
@@ -83,8 +93,8 @@ class Restore:
                     size += len(text)
             if len(group) >= _GROUP or size >= _GROUP_BYTES:
                 await self._restore(group)
-                group, size = [], 0
-        await self._restore(group)
+                group.clear()
+                size = 0
         if kind is not Kind.END:
             raise BadBackup(f"it stops at line {number}, without its end: the rest is missing")
 

@@ -144,6 +144,18 @@ async def test_file_without_its_end_is_refused(former: Own, wiped: Own, tmp_path
     assert "without its end" in done.stderr
 
 
+async def test_lines_before_a_wrong_one_are_restored(former: Own, wiped: Own, tmp_path: Path) -> None:
+    topic, file = former.topic.beside("cut"), tmp_path / "backup.ndjson"
+    await topic.send(id="whole", delay="1h")
+    await run("backup", former, file)
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines[:-1], lines[-2][:20]]))
+    done = await command("restore", str(file), settings=wiped.settings)
+    assert done.exit_code == 1
+    assert f"line {len(lines)} is not JSON" in done.stderr
+    assert (await topic.through(wiped.topic.client).look("whole"))["state"] == "waiting"
+
+
 async def run(what: str, own: Own, file: Path) -> Any:
     """Runs the command, and returns its counts."""
     done = await command(what, str(file), "--json", settings=own.settings)
