@@ -202,9 +202,13 @@ async def test_bridges_are_ready_whenever_they_take_sends_while_the_nodes_are_re
 
 
 async def watched(api: Api, refusals: list[str]) -> None:
-    """Notes when a bridge was not ready though sends to each node's queues that began with the question succeeded."""
+    """Notes when a bridge was not ready before and after sends to each node's queues that all succeeded."""
+    before = await api.call("GET", "/health/ready")
     while True:
-        ready, *sends = await asyncio.gather(api.call("GET", "/health/ready"), *stalled(api))
-        if ready.status_code == 503 and all(sent.status_code == 201 for sent in sends):
-            refusals.append(ready.text)
+        sends = await asyncio.gather(*stalled(api))
+        after = await api.call("GET", "/health/ready")
+        not_ready = before.status_code == after.status_code == 503
+        if not_ready and all(sent.status_code == 201 for sent in sends):
+            refusals.append(after.text)
+        before = after
         await pause()

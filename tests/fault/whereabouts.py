@@ -59,4 +59,10 @@ async def _recorded(api: Api, topic: str, message_id: str) -> list[str]:
 def _queues(node: RabbitNode) -> list[str]:
     vhost = node.vhost if isinstance(node, SharedRabbit) else "/"
     listed = orjson.loads(node.ctl("list_queues", "--vhost", vhost, *_COLUMNS, "--formatter", "json"))
-    return [" ".join(f"{column} {queue[column]}" for column in _COLUMNS) for queue in listed if queue["messages"]]
+    held = [" ".join(f"{column} {queue[column]}" for column in _COLUMNS) for queue in listed if queue["messages"]]
+    # A consumer whose channel is gone may hold messages for ever.
+    return [
+        *held,
+        node.ctl("list_consumers", "--vhost", vhost),
+        node.ctl("list_channels", "pid", "connection", "vhost"),
+    ]
