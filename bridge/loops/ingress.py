@@ -57,7 +57,10 @@ class Ingress:
         batch = [await self._arrived.get()]
         while len(batch) < _BATCH and not self._arrived.empty():
             batch.append(self._arrived.get_nowait())
-        await self._process(consumer, batch)
+        groups: list[Sequence[_Arrival]] = [[one for one in batch if isinstance(one, Unusable)]]
+        groups += self._acceptance.apart([one for one in batch if isinstance(one, Submission)])
+        for group in groups:
+            await self._process(consumer, group)
 
     async def _process(self, consumer: Consumer, batch: Sequence[_Arrival]) -> None:
         left = [*batch]

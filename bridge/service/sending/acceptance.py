@@ -66,12 +66,6 @@ class Accepted:
     later: list[Submission] = field(default_factory=list)
     errors: list[Unavailable] = field(default_factory=list)
 
-    def add(self, other: Accepted) -> None:
-        self.done.extend(other.done)
-        self.refused.extend(other.refused)
-        self.later.extend(other.later)
-        self.errors.extend(other.errors)
-
 
 class Acceptance:
     """Accepts the deliveries of one channel. A delivery is known by its tag."""
@@ -85,18 +79,14 @@ class Acceptance:
         self._left: list[Note] = []  # intents of acknowledged messages, which are to be forgotten
         self._ids: dict[tuple[str, str], int] = {}  # by topic and id: the tag of the message being accepted under it
 
+    def apart(self, submissions: Sequence[Submission]) -> list[list[Submission]]:
+        """Groups messages by the Redis server of their topics. A server that is away then delays only its own group."""
+        groups = self._intents.apart([one.topic for one in submissions])
+        return [[submissions[at] for at in indexes] for indexes in groups]
+
     async def accept(self, submissions: Sequence[Submission]) -> Accepted:
-        """Accepts messages. The caller acknowledges those that are done, and passes `later` to this method again.
-
-        A Redis server that is away delays only the messages of its topics.
-        """
-        accepted = Accepted()
-        for indexes in self._intents.apart([one.topic for one in submissions]):
-            accepted.add(await self._accept([submissions[at] for at in indexes]))
-        return accepted
-
-    async def _accept(self, submissions: Sequence[Submission]) -> Accepted:
-        """Accepts messages whose intents one server has."""
+        """Accepts one group of messages. The caller acknowledges those that are done before it accepts other groups,
+        and passes `later` to this method again."""
         items = [self._items.setdefault(one.tag, _Item(one)) for one in submissions]
         accepted = Accepted()
         try:
