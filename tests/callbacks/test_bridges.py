@@ -20,6 +20,7 @@ from tests.callbacks.subscribing import attempts, subscribe, until_subscription
 from tests.forked_bridge import ForkedBridge
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Topic
+from tests.logged import until_logged
 from tests.waiting import pause
 
 
@@ -53,6 +54,33 @@ async def test_two_bridges_call_each_message_once(topic: Topic, receiver: Receiv
     await until_subscription(topic, delivered=100)
 
     assert sorted(ids, key=int) == [str(number) for number in range(100)]
+    assert receiver.calls.empty()
+
+
+@pytest.mark.parametrize("change", ["remove", "replace", "end"])
+async def test_no_process_calls_for_a_subscription_that_is_gone(
+    topic: Topic, receiver: Receiver, second: ForkedBridge, change: str
+) -> None:
+    await subscribe(topic, receiver)
+    await until_logged(second, "push.started", topic=topic.name)
+    match change:
+        case "remove":
+            await topic.call("DELETE", "/subscription")
+        case "replace":
+            await subscribe(topic, receiver, url=receiver.url + "/later", concurrency=1)
+        case _:
+            receiver.then = [answer(410)]
+            await topic.send(id="last", max_retry=0)
+            await receiver.some(1)
+            await until_subscription(topic, state="ended")
+            assert [message["id"] for message in await topic.pull()] == ["last"]
+    sent = [f"{number}" for number in range(20)]
+    await topic.send_many(*({"id": one, "body": 1, "max_retry": 0} for one in sent))
+
+    if change == "replace":
+        assert {call.target for call in await receiver.some(20)} == {"/hook/later"}
+    else:
+        assert sorted(await topic.pull_ids(20), key=int) == sent
     assert receiver.calls.empty()
 
 

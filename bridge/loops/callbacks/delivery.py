@@ -60,7 +60,7 @@ class Delivery:
         queue: str,
         tracing: Deliveries | None,
     ) -> None:
-        """`stopping` is set when a receiver ends the subscription. `queue`: the topic's ready queue."""
+        """`stopping` is set when the subscription has ended. `queue`: the topic's ready queue."""
         self._subscription = subscription
         self._topic = subscription.topic
         self._queue = queue
@@ -75,7 +75,13 @@ class Delivery:
         self._failing = False
 
     async def deliver(self, leased: Leased) -> None:
+        """Calls the receiver, and settles the message by the answer. If the subscription has been removed, replaced or
+        ended since the worker read it, requeues the message and stops the worker."""
         message = leased.message
+        if not await self._is_current():
+            self._stopping.set()
+            await self.requeue(leased, 0)
+            return
         try:
             destination = self._destinations.of(self._subscription, message)
         except NoDestination as error:
@@ -188,6 +194,13 @@ class Delivery:
         log.info("push.held", topic=self._topic, for_ms=for_ms)
         with suppress(Unavailable):
             await self._subscriptions.hold(self._topic, receiver, for_ms)
+
+    async def _is_current(self) -> bool:
+        """Whether the subscription still counts. While Redis is away, it does."""
+        try:
+            return await self._subscriptions.is_current(self._subscription)
+        except Unavailable:
+            return True
 
     async def _held_ms(self, receiver: str) -> int:
         """Returns for how many ms the receiver must not be called; 0 if it may be called now, or if Redis is away."""

@@ -72,8 +72,8 @@ class Subscriptions:
         self._topics = topics
 
     async def put(self, subscription: Subscription, maker: Maker | None = None) -> Standing:
-        """Creates or replaces the topic's subscription. All processes use it within two seconds; calls in flight go on
-        to their end. `maker`: as in `Policies.used`."""
+        """Creates or replaces the topic's subscription. All processes use it within two seconds; no new call is made
+        for the former one. `maker`: as in `Policies.used`."""
         topic = subscription.topic
         await self._topics.used(topic, maker)
         await self._stored.put(topic, _write(replace(subscription, created_ms=int(self._clock.now_ms()))))
@@ -85,7 +85,6 @@ class Subscriptions:
 
     async def get(self, topic: str) -> Standing:
         """Returns the topic's subscription with its state.
-
 
         Raises:
             NotFound: the topic has no subscription.
@@ -103,13 +102,17 @@ class Subscriptions:
         )
 
     async def remove(self, topic: str) -> None:
-        """Removes the topic's subscription.
+        """Removes the topic's subscription. Calls in flight go on to their end; no process begins another.
 
         Raises:
             NotFound: the topic has no subscription.
         """
         if not await self._stored.remove(topic):
             raise _none(topic)
+
+    async def is_current(self, subscription: Subscription) -> bool:
+        """Returns whether the topic still has this subscription: it is not removed, replaced or ended."""
+        return await self._stored.is_current(subscription.topic, subscription.id)
 
     async def version(self) -> bytes | None:
         """Returns a value that changes whenever the result of `all` changes; None: there never was a subscription."""

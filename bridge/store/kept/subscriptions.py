@@ -14,7 +14,7 @@ import orjson
 
 from bridge.store.client import Store
 from bridge.store.keys import Keys
-from bridge.store.replies import binary, fields, flag, maybe, whole
+from bridge.store.replies import binary, fields, flag, maybe, several, whole
 
 _VERSION: Final = "/version"
 _TALLY_MS: Final = 30 * 86_400_000
@@ -44,6 +44,12 @@ class StoredSubscriptions:
 
     async def ended_ms(self, own_id: str) -> int:
         return maybe(whole, await self._store.command("HGET", self._keys.subscriptions, f"/ended/{own_id}")) or 0
+
+    async def is_current(self, topic: str, own_id: str) -> bool:
+        """Returns whether the subscription is the topic's, and has not ended."""
+        key = self._keys.subscriptions
+        stored, ended = several(await self._store.command("HMGET", key, topic, f"/ended/{own_id}"))
+        return stored is not None and ended is None and orjson.loads(binary(stored))["id"] == own_id
 
     async def put(self, topic: str, subscription: bytes) -> None:
         gone = await self.get(topic)
