@@ -25,7 +25,8 @@ from bridge.backup.lines import (
 from bridge.backup.taking import needs_body
 from bridge.model.errors import StoreUnavailable
 from bridge.model.message import CopyKind, Envelope, Message, Record, State, new_nonce
-from bridge.service.protocol.succession import Step, Succession, named
+from bridge.service.protocol.steps import Step, Succeed, Update, named
+from bridge.service.protocol.succession import Succession
 from bridge.service.protocol.successors import dead, later, successor
 from bridge.service.schedules.definition import Schedule, Template, progress_json, spec_json, template_json
 from bridge.service.service import Service
@@ -48,7 +49,7 @@ class Restore:
     def __init__(self, service: Service) -> None:
         self._context = service.context
         self._records = service.context.records
-        self._succession = Succession(self._context.store, self._context.broker.copy_publisher)
+        self._succession = Succession.of_calls(self._context)
         self._fields = KeptFields(self._context.store, self._records.keys)
         self._schedules = StoredSchedules(self._context.store, self._records.keys)
         self._policies = StoredPolicies(self._context.store, self._records.keys)
@@ -165,7 +166,7 @@ class Restore:
         record, envelope = message.record, message.envelope or Envelope()
         latest = record if former is None else replace(record, epoch=max(record.epoch, former.epoch))
         if not needs_body(message):
-            return Step(name=self._records.restore(record, latest, envelope))
+            return Update(self._records.restore(record, latest, envelope))
         letter, due_ms = record.state is State.DEAD, max(record.due_ms, record.lease_until_ms)
         attempt = max(1, record.attempts) if letter else record.attempts + 1
         copy = successor(latest, envelope, nonce=new_nonce(), attempt=attempt, due_ms=due_ms)
@@ -173,8 +174,8 @@ class Restore:
         restored = replace(record, state=state, epoch=copy.epoch, nonce=copy.nonce, due_ms=due_ms)
         name = self._records.restore(record, restored, envelope)
         if letter:
-            return Step(publication=dead(copy, record.reason), name=name)
-        return Step(publication=replace(later(copy, now_ms, CopyKind.RETRY), shares=True), name=name)
+            return Succeed(dead(copy, record.reason), name)
+        return Succeed(replace(later(copy, now_ms, CopyKind.RETRY), shares=True), name)
 
 
 def _is_newer(record: Record, former: Record) -> bool:

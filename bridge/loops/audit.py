@@ -27,7 +27,8 @@ from bridge.model.part_state import OK, Starting, Waiting
 from bridge.model.values import Release
 from bridge.service.context import Context
 from bridge.service.health.supervisor import Loop, Status, retrying
-from bridge.service.protocol.succession import Step, Succession
+from bridge.service.protocol.steps import Nothing, Step, Succeed, Update
+from bridge.service.protocol.succession import Succession
 from bridge.service.protocol.successors import later, successor
 from bridge.service.reading.portions import portions
 from bridge.store import pages
@@ -82,7 +83,7 @@ class Audit:
         self._records = context.records
         self._topics = context.topics
         self._declared = context.broker.declared
-        self._succession = Succession(context.store, context.broker.releases)
+        self._succession = Succession.of_copies(context)
         self._every_s = context.settings.audit_every / 1_000
         self._grace_ms = context.settings.audit_grace
         self._checkpoint = checkpoint
@@ -227,16 +228,16 @@ class Audit:
         return repaired
 
     def _step(self, message: _Lost, now_ms: int) -> Step[_Repair]:
-        """Returns the repair of one message; an empty step if Redis did not keep its body."""
+        """Returns the repair of one message: nothing if Redis did not keep its body."""
         record = message.overdue.record
         if 0 < record.expires_ms <= now_ms:
-            return Step(name=self._expired(record))
+            return Update(self._expired(record))
         if message.kept is None:
-            return Step()
+            return Nothing()
         nonce = new_nonce()
         # If the retries are used up, the checkpoint finds that out, as when any lease ends.
         copy = successor(record, message.kept, nonce=nonce, attempt=record.attempts + 1, due_ms=now_ms)
-        return Step(
+        return Succeed(
             announce=self._records.announce(copy, arrives_ms=now_ms, now_ms=now_ms),
             publication=later(copy, now_ms, CopyKind.RETRY),
             name=self._named(record, nonce, now_ms),

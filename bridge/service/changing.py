@@ -16,7 +16,8 @@ from bridge.model.values import Change, Policy, Release
 from bridge.service.context import Context
 from bridge.service.horizon import check_horizon
 from bridge.service.protocol.kept_bodies import keep_body_max
-from bridge.service.protocol.succession import Step, Succession
+from bridge.service.protocol.steps import Step, Succeed, Update
+from bridge.service.protocol.succession import Succession
 from bridge.service.protocol.successors import later, successor
 from bridge.store.messages import envelopes
 from bridge.store.messages.outcomes import Looked, Outcome, read_envelope
@@ -30,7 +31,7 @@ class Changing:
     def __init__(self, context: Context) -> None:
         self._store = context.store
         self._records = context.records
-        self._succession = Succession(context.store, context.broker.copy_publisher)
+        self._succession = Succession.of_calls(context)
         self._topics = context.topics
         self._settings = context.settings
 
@@ -207,7 +208,7 @@ def change_step(
         labels=change.labels,
     )
     if change.envelope is None and not moved:
-        return Step(name=name())
+        return Update(name())
     if envelope is None or not has_body:
         raise BodyNotKept(
             "this needs the body, and Redis keeps no body of its size (BRIDGE_KEEP_BODY_MAX, keep_body_max)"
@@ -215,7 +216,7 @@ def change_step(
             state=record.state.label,
         )
     copy = _changed_copy(record, envelope, change, record.due_ms if due_ms is None else due_ms)
-    return Step(
+    return Succeed(
         announce=records.announce(copy, arrives_ms=copy.due_ms, now_ms=now_ms),
         publication=later(copy, now_ms, CopyKind.MOVE),
         name=name(

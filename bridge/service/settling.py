@@ -15,7 +15,8 @@ from bridge.model.message import CopyKind, Message, Record, State, new_nonce
 from bridge.model.values import AckResult, AckVerdict, Effective, Leased
 from bridge.service.context import Context
 from bridge.service.protocol import receipts
-from bridge.service.protocol.succession import Step, Succession
+from bridge.service.protocol.steps import Step, Succeed, Update
+from bridge.service.protocol.succession import Succession
 from bridge.service.protocol.successors import dead, later, successor
 from bridge.service.pulling.unacked_leases import UnackedLeases
 from bridge.service.reading.lookup import Lookup
@@ -33,7 +34,7 @@ class Settling:
     def __init__(self, context: Context, lookup: Lookup, unacked: UnackedLeases) -> None:
         self._store = context.store
         self._records = context.records
-        self._succession = Succession(context.store, context.broker.copy_publisher)
+        self._succession = Succession.of_calls(context)
         self._topics = context.topics
         self._lookup = lookup
         self._unacked = unacked
@@ -204,7 +205,7 @@ def nack_step(
         delay_ms = policy.retry_after_ms(record.id, max(1, record.attempts))
     due_ms = ceil(now_ms) + delay_ms
     if envelope is None or envelope.body is None:
-        return Step(name=records.nack(record, next_nonce=None, due_ms=due_ms, reason=reason))
+        return Update(records.nack(record, next_nonce=None, due_ms=due_ms, reason=reason))
     nonce = new_nonce()
     dies = counted and record.attempts > record.max_retry
     copy = successor(
@@ -216,11 +217,11 @@ def nack_step(
     )
     if dies:
         reason = reason or "retries used up"
-        return Step(
+        return Succeed(
             publication=dead(copy, reason),
             name=records.bury(record, next_nonce=nonce, attempts=record.attempts, reason=reason),
         )
-    return Step(
+    return Succeed(
         announce=records.announce(copy, arrives_ms=due_ms, now_ms=now_ms),
         publication=later(copy, now_ms, CopyKind.RETRY),
         name=records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=reason),

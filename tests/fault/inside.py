@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from bridge.cli.assembly import assemble
-from bridge.loops.checkpoint.batches import Batches, Done, Item
+from bridge.loops.checkpoint.batches import Batches, Done
+from bridge.loops.checkpoint.cases import Item
 from bridge.loops.checkpoint.due_queue import DueQueue
 from bridge.service.service import Service
 from bridge.settings.settings import Settings

@@ -9,7 +9,8 @@ import pytest
 
 from bridge.broker.copies.bundles import Entry
 from bridge.broker.copy_publisher import CopyPublisher
-from bridge.loops.checkpoint.batches import Batches, Done, Item
+from bridge.loops.checkpoint.batches import Batches, Done
+from bridge.loops.checkpoint.cases import Item
 from bridge.model.errors import BrokerUnavailable, NotPublished
 from bridge.model.message import CopyKind, Envelope
 from bridge.model.values import Draft

@@ -27,7 +27,8 @@ from bridge.service.bulk.operations import MOST_TRIES, Work
 from bridge.service.bulk.wanted import NO_MOMENT, Moment, bulk_of
 from bridge.service.pools.bulk_actions import AT_ONCE, BulkActions
 from bridge.service.pools.pools import Pools
-from bridge.service.protocol.succession import Step, Succession
+from bridge.service.protocol.steps import Step
+from bridge.service.protocol.succession import Succession
 from bridge.service.protocol.successors import first_copy
 from bridge.service.results import Results
 from bridge.settings.roles import Role

@@ -31,13 +31,13 @@ from bridge.broker.copies.windows import NEAR_MS
 from bridge.broker.publications import Publication, Route, parked_ms
 from bridge.local.redis import RedisNode
 from bridge.loops.checkpoint.batches import NAMED_KINDS
-from bridge.loops.checkpoint.verdicts import Decision, after_fire, after_return
+from bridge.loops.checkpoint.verdicts import Decision, Drop, Hold, Perform, after_fire, after_return
 from bridge.model.errors import StoreUnavailable
 from bridge.model.message import Copy, CopyKind, Envelope, Message, Record, State, aside_id
 from bridge.model.timeline import MOST, What
 from bridge.model.values import Backoff, Change, Policy
 from bridge.service.changing import change_step
-from bridge.service.protocol.succession import Step
+from bridge.service.protocol.steps import Step, Succeed, Update
 from bridge.service.protocol.successors import first_copy, in_its_own_life, later, lease_copy, replay_copy, successor
 from bridge.service.pulling.lease_copies import LATE_MS, late_step, missing_step
 from bridge.service.pulling.leasing import AHEAD_PARKED_MS
@@ -240,23 +240,22 @@ class Transitions(RuleBasedStateMachine):
     def perform(self, name: str, decision: Decision, *, recorded: bool, dies: str) -> bool:
         """Carries out a decision as the checkpoint does: publishes, then names. Returns whether the copy can be
         acknowledged."""
-        step = decision.step
-        if dies == "before publishing" or decision.hold_ms is not None:
+        if dies == "before publishing" or isinstance(decision, Hold):
             return False
-        recorded |= step.name is not None and self.announced(name, step.announce)
-        placed = None
-        if step.publication is not None:
-            self.begin_life(step.publication.copy.id)
-            placed = self.put(step.publication.copy.id, step.publication, recorded=recorded)
+        if isinstance(decision, Drop):
+            return dies == ""
+        step = decision.step
+        recorded |= isinstance(step, Succeed) and self.announced(name, step.announce)
+        self.begin_life(step.publication.copy.id)
+        placed = self.put(step.publication.copy.id, step.publication, recorded=recorded)
         if dies == "before naming":
             return False
-        if step.name is not None:
+        if isinstance(step, Succeed):
             before = self.record(name)
             outcome = self.run_script(name, step.name)
-            if placed is not None:
-                placed.recorded = before is not None
-                if outcome.verdict is RetryVerdict.GHOST and before is not None:
-                    self.refuse(placed)
+            placed.recorded = before is not None
+            if outcome.verdict is RetryVerdict.GHOST and before is not None:
+                self.refuse(placed)
         return dies != "before acknowledging"
 
     def refuse(self, placed: PlacedCopy) -> None:
@@ -701,7 +700,7 @@ class Transitions(RuleBasedStateMachine):
         elif wanted == "another":
             self.put_in_its_own_life(copy)
         elif wanted == "delivered":
-            self.perform(name, Decision(missing_step(self.world.records, copy, outcome)), recorded=False, dies="")
+            self.perform(name, Perform(missing_step(self.world.records, copy, outcome)), recorded=False, dies="")
 
     @precondition(lambda self: self.unleased())
     @rule(at=at, lease_ms=leases_ms, counted=rarely.map(lambda drawn: not drawn), twice=twice)
@@ -730,7 +729,7 @@ class Transitions(RuleBasedStateMachine):
         elif wanted in ("ghost", "expired"):
             self.broker(name).ready.remove(placed)
         elif wanted == "delivered":
-            decision = Decision(missing_step(self.world.records, copy, outcome))
+            decision = Perform(missing_step(self.world.records, copy, outcome))
             if self.perform(name, decision, recorded=False, dies=""):
                 self.broker(name).ready.remove(placed)
 
@@ -751,8 +750,6 @@ class Transitions(RuleBasedStateMachine):
             assert model.is_left(lease, before)
         else:
             step = late_step(self.world.records, lease, lease.due_ms - now_ms, now_ms)
-            assert step.publication is not None
-            assert step.name is not None
             parked = self.put(name, step.publication, recorded=before is not None)
             if dies:
                 placed.lease_copy = None
@@ -1096,9 +1093,10 @@ class Transitions(RuleBasedStateMachine):
         self, name: str, step: Step[Any], record: Record, *, twice: bool, dies: str, refused: bool = False
     ) -> None:
         """`refused`: the record is no longer of the version that the step asks for."""
-        assert step.name is not None
-        recorded = self.announced(name, step.announce, twice=twice)
-        parked = None if step.publication is None else self.put(name, step.publication, recorded=recorded)
+        assert isinstance(step, (Update, Succeed))
+        announce = step.announce if isinstance(step, Succeed) else None
+        recorded = self.announced(name, announce, twice=twice)
+        parked = self.put(name, step.publication, recorded=recorded) if isinstance(step, Succeed) else None
         self.name_successor(name, step.name, record, parked, twice=twice, dies=dies, refused=refused)
 
     def name_successor(

@@ -20,5 +20,7 @@ checkpoint keeps no state: a held copy is an unacknowledged delivery.
     due_queue.py     holds copies until they are due, and then until it is their topic's turn; pure
     bundle_refs.py   how many copies of each bundle are unfinished; pure
     batches.py       asks Redis about a batch, publishes, names
+    cases.py         one copy of a batch: the answer about it, the decision, and the result
+    counting.py      counts in the metrics what became of each copy
     verdicts.py      what to publish and name for each verdict of Redis; pure
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import Enum, auto
 from typing import assert_never
 
 from bridge.broker.copies.open_bundle import EARLY_AT_MOST_MS
@@ -10,7 +11,7 @@ from bridge.broker.publications import Publication, Route
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, CopyKind, Record, new_nonce
 from bridge.model.values import AckVerdict, Effective
-from bridge.service.protocol.succession import Step
+from bridge.service.protocol.steps import Publish, Succeed
 from bridge.service.protocol.successors import as_recorded, dead, in_its_own_life, later, left_at_most
 from bridge.service.pulling.lease_copies import missing_step
 from bridge.service.pulling.leasing import AHEAD_PARKED_MS
@@ -39,15 +40,42 @@ Named = RetryVerdict | BuryVerdict | AckVerdict | LeaseCopyVerdict
 """The verdicts of calls that name a successor, or that end a message whose target has it."""
 
 
-@fast_dataclass(frozen=True, slots=True)
-class Decision:
-    """What the checkpoint does with one copy. `step`: what to publish and name. `hold_ms`: if set, the checkpoint keeps
-    the copy in memory and asks Redis again after this time; the step is empty then. `counts`: the metric that counts
-    the step; None: no metric."""
+class Counted(Enum):
+    """What became of a copy, as the metrics count it."""
 
-    step: Step[Named] = Step()
-    hold_ms: float | None = None
-    counts: str | None = None
+    RELEASED = auto()
+    RETRIED = auto()
+    DEAD = auto()
+    EXPIRED = auto()
+    GHOST = auto()
+
+
+@fast_dataclass(frozen=True, slots=True)
+class Hold:
+    """The checkpoint keeps the copy in memory, and asks Redis again after this many ms."""
+
+    for_ms: float
+
+
+@fast_dataclass(frozen=True, slots=True)
+class Drop:
+    """The copy needs no successor: its message has ended, or another copy is the live one."""
+
+    counts: Counted
+
+
+@fast_dataclass(frozen=True, slots=True)
+class Perform:
+    """The step of the copy. `not_before_ms`: when it may begin at the earliest, in Unix ms of Redis' clock; 0: now.
+    `counts`: None: no metric."""
+
+    step: Publish | Succeed[Named]
+    counts: Counted | None = None
+    not_before_ms: int = 0
+
+
+Decision = Hold | Drop | Perform
+"""What the checkpoint does with one copy."""
 
 
 def after_fire(records: Records, copy: Copy, outcome: Outcome[FireVerdict], stranded_ms: int) -> Decision:
@@ -55,9 +83,9 @@ def after_fire(records: Records, copy: Copy, outcome: Outcome[FireVerdict], stra
     0."""
     match outcome.verdict:
         case FireVerdict.RELEASE | FireVerdict.MADE:
-            return _released(records, as_recorded(copy, outcome.found), outcome.extra)
+            return _released(records, as_recorded(copy, outcome.found), outcome)
         case FireVerdict.HOLD | FireVerdict.BESIDE if outcome.extra <= HELD_AT_MOST_MS and not stranded_ms:
-            return Decision(hold_ms=outcome.extra)
+            return Hold(outcome.extra)
         case FireVerdict.HOLD:
             left_at_most_ms = left_at_most(copy, outcome.found) + stranded_ms
             return _held(as_recorded(copy, outcome.found), outcome, left_at_most_ms)
@@ -66,13 +94,13 @@ def after_fire(records: Records, copy: Copy, outcome: Outcome[FireVerdict], stra
         case FireVerdict.AHEAD:
             return _ask_later(copy, outcome.extra)
         case FireVerdict.ANOTHER:
-            return Decision(Step(publication=in_its_own_life(copy)))
+            return Perform(Publish(in_its_own_life(copy)))
         case FireVerdict.BURY:
             return _bury(records, copy, outcome.found, copy.attempt - 1, "retries used up")
         case FireVerdict.EXPIRED:
-            return Decision(counts="expired")
+            return Drop(Counted.EXPIRED)
         case FireVerdict.GHOST:
-            return Decision(counts="ghost")
+            return Drop(Counted.GHOST)
         case _:
             assert_never(outcome.verdict)
 
@@ -90,31 +118,31 @@ def after_return(
             retried = replace(
                 as_recorded(copy, record), epoch=record.epoch + 1, nonce=nonce, attempt=copy.attempt + 1, due_ms=due_ms
             )
-            step = Step(
+            step = Succeed(
                 announce=records.announce(retried, arrives_ms=due_ms, now_ms=outcome.now_ms),
                 publication=later(retried, outcome.now_ms, CopyKind.RETRY),
                 name=records.retry(record, next_nonce=nonce, due_ms=due_ms, attempts=copy.attempt, reason=reason),
             )
-            return Decision(step, counts="retried")
+            return Perform(step, Counted.RETRIED)
         case ReturnedVerdict.BURY:
             return _bury(records, copy, outcome.found, copy.attempt, reason)
         case ReturnedVerdict.ANOTHER:
             # The delivery that failed counts.
-            return Decision(Step(publication=in_its_own_life(replace(copy, attempt=copy.attempt + 1))))
+            return Perform(Publish(in_its_own_life(replace(copy, attempt=copy.attempt + 1))))
         case ReturnedVerdict.DELIVERED:
-            return Decision(missing_step(records, copy, outcome))
+            return Perform(missing_step(records, copy, outcome))
         case ReturnedVerdict.AHEAD:
             return _ask_later(copy, 0)
         case ReturnedVerdict.EXPIRED:
-            return Decision(counts="expired")
+            return Drop(Counted.EXPIRED)
         case ReturnedVerdict.GHOST:
-            return Decision(counts="ghost")
+            return Drop(Counted.GHOST)
         case _:
             assert_never(outcome.verdict)
 
 
-def count_of(decision: Decision, verdict: Named | None) -> str | None:
-    """Returns the metric to count once a decision's step is carried out; None: no metric.
+def count_of(decision: Drop | Perform, verdict: Named | None) -> Counted | None:
+    """Returns what to count once a decision is carried out; None: no metric.
 
     `verdict`: the answer of the step's `name`; None: the step has none. If the record does not name the successor, the
     successor is a ghost, and so is the copy that came.
@@ -125,7 +153,7 @@ def count_of(decision: Decision, verdict: Named | None) -> str | None:
         case AckVerdict.ACKED | AckVerdict.STALE | AckVerdict.NOT_LEASED | AckVerdict.UNKNOWN:
             return decision.counts  # its target has the message
         case RetryVerdict.GHOST | BuryVerdict.GHOST | LeaseCopyVerdict.GHOST | LeaseCopyVerdict.MISSING:
-            return "ghost"
+            return Counted.GHOST
         case _:
             assert_never(verdict)
 
@@ -135,24 +163,23 @@ def undelivered(records: Records, copy: Copy, outcome: Asked, reason: str) -> De
     return _bury(records, copy, outcome.found, copy.attempt, reason)
 
 
-def _released(records: Records, copy: Copy, live_for_ms: int) -> Decision:
-    """Releases a copy that is due. A message with a target ends when the target has taken it, because no bridge sees
-    what happens to it then."""
+def _released(records: Records, copy: Copy, outcome: Outcome[FireVerdict]) -> Decision:
+    """Releases a copy at its message's due moment. A message with a target ends when the target has taken it, because
+    no bridge sees what happens to it then."""
+    live_for_ms = outcome.extra
     if copy.envelope.target is None:
-        publication = Publication(copy=copy, route=Route.READY, live_for_ms=live_for_ms)
-        return Decision(Step(publication=publication), counts="released")
-    publication = Publication(copy=copy, route=Route.TARGET, live_for_ms=live_for_ms)
-    handed_over = records.ack(copy.topic, copy.id, epoch=None, copy_gone=True)
-    return Decision(Step(publication=publication, name=handed_over), counts="released")
+        step: Publish | Succeed[Named] = Publish(Publication(copy=copy, route=Route.READY, live_for_ms=live_for_ms))
+    else:
+        publication = Publication(copy=copy, route=Route.TARGET, live_for_ms=live_for_ms)
+        step = Succeed(publication, records.ack(copy.topic, copy.id, epoch=None, copy_gone=True))
+    return Perform(step, Counted.RELEASED, not_before_ms=outcome.found.due_ms)
 
 
 def _held(copy: Copy, outcome: Outcome[FireVerdict], left_at_most_ms: int) -> Decision:
     """Puts a copy that is not due back into the wheel."""
     held = replace(copy, due_ms=outcome.now_ms + outcome.extra)
     left_ms = min(outcome.extra, left_at_most_ms)
-    return Decision(
-        Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD, shares=True))
-    )
+    return Perform(Publish(Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD, shares=True)))
 
 
 def _ask_later(copy: Copy, after_ms: int) -> Decision:
@@ -162,11 +189,11 @@ def _ask_later(copy: Copy, after_ms: int) -> Decision:
     pause_ms = _FIRST_PARKED_MS[copy.asked] if copy.asked < len(_FIRST_PARKED_MS) else AHEAD_PARKED_MS
     left_ms = after_ms + pause_ms
     publication = Publication(copy=asked, route=Route.WHEEL, left_ms=left_ms, exact=False, kind=CopyKind.HOLD)
-    return Decision(Step(publication=publication))
+    return Perform(Publish(publication))
 
 
 def _bury(records: Records, copy: Copy, record: Record, attempts: int, reason: str) -> Decision:
     nonce = new_nonce()
     buried = replace(as_recorded(copy, record), epoch=record.epoch + 1, nonce=nonce)
     name = records.bury(record, next_nonce=nonce, attempts=attempts, reason=reason)
-    return Decision(Step(publication=dead(buried, reason), name=name), counts="dead")
+    return Perform(Succeed(dead(buried, reason), name), Counted.DEAD)

@@ -18,7 +18,8 @@ from bridge.model.values import Change
 from bridge.service.changing import change_step
 from bridge.service.context import Context
 from bridge.service.dead.batches import DeadLetters
-from bridge.service.protocol.succession import Step, Succession, named
+from bridge.service.protocol.steps import Step, named
+from bridge.service.protocol.succession import Succession
 from bridge.service.reading.portions import portions
 from bridge.service.results import BURST, Check, Results, failure, is_of
 from bridge.store.calls import Call
@@ -31,7 +32,7 @@ class Changes:
         self._store = context.store
         self._records = context.records
         self._topics = context.topics
-        self._succession = Succession(context.store, context.broker.copy_publisher)
+        self._succession = Succession.of_calls(context)
         self._letters = DeadLetters(context)
 
     async def run(self, bulk: Bulk, targets: Sequence[Target], check: Check) -> Results:

@@ -13,7 +13,9 @@ from bridge.model.message import Copy, Envelope, Message, Record, State
 from bridge.service.context import Context
 from bridge.service.dead.letters import LETTER_LOST, Letters, key
 from bridge.service.dead.taken_ids import Decide, LetterVerdict, followed, is_settled
-from bridge.service.protocol.succession import Succession, named
+from bridge.service.protocol.deliveries import settle
+from bridge.service.protocol.steps import named
+from bridge.service.protocol.succession import Succession
 from bridge.service.protocol.successors import first_copy
 from bridge.service.reading.lookup import Lookup
 from bridge.service.results import BURST, Check, Results, failure, is_of
@@ -48,7 +50,7 @@ class DeadLetters:
         self._topics = context.topics
         self._declared = context.broker.declared
         self._search = context.broker.dead_letter_search
-        self._succession = Succession(context.store, context.broker.copy_publisher)
+        self._succession = Succession.of_calls(context)
         self._letters = Letters(context)
         self._lookup = Lookup(context)
 
@@ -173,8 +175,13 @@ class DeadLetters:
         for start in range(0, len(targets), BURST):
             check()
             some = targets[start : start + BURST]
-            steps = [followed(self._records, copies[target], found.get(target), decide) for target in some]
-            for target, result in zip(some, await self._succession.perform(steps), strict=True):
+            queued = {target: followed(self._records, copies[target], decide) for target in some if target in found}
+            gone = {target: decide(copies[target]) for target in some if target not in found}
+            deliveries = [found[target] for target in queued]
+            done = await settle(self._succession, deliveries, [*queued.values()])
+            results = dict(zip(queued, [settlement.result for settlement in done], strict=True))
+            results |= zip(gone, await self._succession.perform([*gone.values()]), strict=True)
+            for target, result in results.items():
                 settled[target] = Settled(named(result), copies[target].envelope)
         return settled
 

@@ -17,10 +17,12 @@ from bridge.model.values import Effective, Page
 from bridge.service.context import Context
 from bridge.service.dead.batches import DeadLetters, always, target_of
 from bridge.service.dead.letters import LETTER_LOST, Letters
-from bridge.service.dead.taken_ids import Decide, Hold, LetterVerdict, Sight, is_settled, names, sight, sought
+from bridge.service.dead.taken_ids import Decide, LetterVerdict, Sight, is_settled, names, sight, sought
 from bridge.service.known_topics import KnownTopics
 from bridge.service.protocol.arrivals import Arrivals
-from bridge.service.protocol.succession import Step, Succession, named
+from bridge.service.protocol.deliveries import Held, settle
+from bridge.service.protocol.steps import Step, named
+from bridge.service.protocol.succession import Succession
 from bridge.service.reading.lookup import Lookup
 from bridge.service.topics.unroutable import Unroutable
 from bridge.store.messages.outcomes import Outcome
@@ -39,7 +41,7 @@ class Dead:
     def __init__(self, context: Context, lookup: Lookup, known_topics: KnownTopics) -> None:
         self._store = context.store
         self._records = context.records
-        self._succession = Succession(context.store, context.broker.copy_publisher)
+        self._succession = Succession.of_calls(context)
         self._topics = context.topics
         self._declared = context.broker.declared
         self._taker = context.broker.taker
@@ -145,9 +147,9 @@ class Dead:
 
         to_topic: list[Copy] = []
 
-        def replay(letter: Copy, delivery: Taken | None) -> Step[LetterVerdict]:
-            step = self._letters.replay(letter, delivery, max_retry=max_retry, ttl_ms=ttl_ms)
-            if step.publication is not None and letter.envelope.target is None:
+        def replay(letter: Copy) -> Step[LetterVerdict]:
+            step = self._letters.replay(letter, max_retry=max_retry, ttl_ms=ttl_ms)
+            if letter.envelope.target is None:
                 to_topic.append(step.publication.copy)
             return step
 
@@ -228,7 +230,7 @@ class Dead:
             if not taken:
                 break
             left -= len(taken)
-            outcomes += await self._settle(topic, taken, decide, policy, held.append)
+            outcomes += await self._settle(topic, taken, decide, policy, held)
         return outcomes
 
     async def _sweep_unroutable(
@@ -239,19 +241,19 @@ class Dead:
         outcomes: list[Outcome[LetterVerdict]] = []
         while (left := limit - len(outcomes)) > 0 and not await self._unroutable.is_empty():
             async with self._unroutable.of(topic, most=min(left, _SEARCHED)) as taken:
-                outcomes += await self._settle(topic, taken, decide, policy, lambda _: None)
+                outcomes += await self._settle(topic, taken, decide, policy, [])
             if len(taken) < min(left, _SEARCHED):
                 break
         return outcomes
 
     async def _settle(
-        self, topic: str, taken: list[Taken], decide: Decide, policy: Effective, hold: Hold
+        self, topic: str, taken: list[Taken], decide: Decide, policy: Effective, held: list[Taken]
     ) -> list[Outcome[LetterVerdict]]:
         letters = [self._letters.of(topic, delivery, policy) for delivery in taken]
-        results = await self._succession.perform(
-            [sought(self._records, *letter, decide, hold) for letter in zip(letters, taken, strict=True)]
-        )
-        return [named(result) for result in results]
+        works = [sought(self._records, letter, decide) for letter in letters]
+        settled = await settle(self._succession, taken, works)
+        held += (one for one, settlement in zip(taken, settled, strict=True) if isinstance(settlement, Held))
+        return [named(settlement.result) for settlement in settled]
 
     async def _may_have_letters(self, topic: str) -> bool:
         """Returns False if the topic certainly has no dead letters in its queue. Asks over a channel of its own:

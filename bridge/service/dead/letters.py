@@ -10,7 +10,7 @@ from bridge.model.message import Copy, CopyKind, taken_id
 from bridge.model.values import Effective
 from bridge.service.context import Context
 from bridge.service.dead.taken_ids import LetterVerdict
-from bridge.service.protocol.succession import Step
+from bridge.service.protocol.steps import Succeed, Update
 from bridge.service.protocol.successors import completed, later, replay_copy
 
 LETTER_LOST: Final = "its copy is no longer in the dead-letter queue, and its body was not kept"
@@ -41,20 +41,16 @@ class Letters:
         now_ms = int(self._clock.now_ms())
         return from_properties(topic, taken.properties, taken.message.body, now_ms=now_ms)
 
-    def drop(self, letter: Copy, delivery: Taken | None) -> Step[LetterVerdict]:
-        """Returns the step that ends a dead letter as deleted. `delivery`: the step acknowledges it; None: the copy is
-        not in the queue."""
-        drop = self._records.drop(letter.topic, letter.id, epoch=letter.epoch, nonce=letter.nonce)
-        return Step(name=drop, delivery=delivery)
+    def drop(self, letter: Copy) -> Update[LetterVerdict]:
+        """Returns the step that ends a dead letter as deleted."""
+        return Update(self._records.drop(letter.topic, letter.id, epoch=letter.epoch, nonce=letter.nonce))
 
     def replay(
-        self, letter: Copy, delivery: Taken | None, *, max_retry: int | None = None, ttl_ms: int | None = None
-    ) -> Step[LetterVerdict]:
+        self, letter: Copy, *, max_retry: int | None = None, ttl_ms: int | None = None
+    ) -> Succeed[LetterVerdict]:
         """Returns the step that publishes a dead letter as a message that was never delivered and is due now.
-
-        `delivery`: as in `drop`. `max_retry`, `ttl_ms`: as in `replay_copy`.
-        """
+        `max_retry`, `ttl_ms`: as in `replay_copy`."""
         now_ms = int(self._clock.now_ms())
         copy = replay_copy(letter, now_ms, max_retry=max_retry, ttl_ms=ttl_ms)
         name = self._records.replay(letter, next_nonce=copy.nonce, max_retry=copy.max_retry, expires_ms=copy.expires_ms)
-        return Step(publication=later(copy, now_ms, CopyKind.RETRY), name=name, delivery=delivery)
+        return Succeed(later(copy, now_ms, CopyKind.RETRY), name)

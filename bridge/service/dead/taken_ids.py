@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import assert_never
 
-from bridge.broker.ready.taken import Taken
+from bridge.model.errors import Unavailable
 from bridge.model.message import Copy, Record, aside_id, may_be_sent
-from bridge.service.protocol.succession import Step
-from bridge.store.messages.outcomes import Outcome
+from bridge.service.protocol.deliveries import Acked, Held, Requeued, Settlement, Work
+from bridge.service.protocol.steps import Result, Step, Update, named
 from bridge.store.messages.records import Records
 from bridge.store.messages.verdicts import DropVerdict, LookVerdict, ReplayVerdict
 
@@ -28,11 +28,8 @@ LetterVerdict = DropVerdict | ReplayVerdict | LookVerdict
 """The verdicts of calls about a dead letter. A `LookVerdict` is the last answer if the dead letter was settled
 before."""
 
-Decide = Callable[[Copy, Taken | None], Step[LetterVerdict]]
-"""Builds the step that settles a dead letter, given its copy with the present id, and its delivery, if there is one."""
-
-Hold = Callable[[Taken], None]
-"""Takes over the delivery of a dead letter that must not be settled yet."""
+Decide = Callable[[Copy], Step[LetterVerdict]]
+"""Builds the step that settles a dead letter, given its copy with the present id."""
 
 
 def is_settled(verdict: LetterVerdict) -> bool:
@@ -88,97 +85,95 @@ def names(letter: Copy) -> list[str]:
     return found
 
 
-def sought(records: Records, letter: Copy, delivery: Taken, decide: Decide, hold: Hold) -> Step[LetterVerdict]:
-    """Returns the step that finds the dead letter's present id and then settles it. `letter`: its copy, with the id
-    there."""
-    return _Search(records, letter, delivery, decide, hold, names(letter)).look(0, free=None, is_passed=False)
+def sought(records: Records, letter: Copy, decide: Decide) -> Work[LetterVerdict]:
+    """Returns the work that finds the dead letter's present id and then settles it. `letter`: its copy, with the id
+    there. If it must not be settled yet, its delivery is held."""
+    return _Look(_Search(records, letter, decide, names(letter)), 0)
 
 
-def followed(records: Records, letter: Copy, delivery: Taken | None, decide: Decide) -> Step[LetterVerdict]:
-    """Returns the step that settles a dead letter under the given id. If a new message takes this id meanwhile, the
-    step looks under the next ids."""
-    step = decide(letter, delivery)
-    if delivery is None:
-        return step
-    # A dead letter that had a record, and has none now, was replayed or dropped.
-    search = _Search(records, letter, delivery, decide, _keep, names(letter))
-    return replace(step, then=search.after(0))
+def followed(records: Records, letter: Copy, decide: Decide) -> Work[LetterVerdict]:
+    """Returns the work that settles a dead letter under the given id. If a new message takes this id meanwhile, the
+    work looks under the next ids: a dead letter that had a record, and has none now, was replayed or dropped."""
+    return _Search(records, letter, decide, names(letter)).decided(0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
     records: Records
     letter: Copy
-    delivery: Taken
     decide: Decide
-    hold: Hold
     names: list[str]
 
-    def look(self, at: int, *, free: int | None, is_passed: bool) -> Step[LetterVerdict]:
-        """Returns the step that looks under one name. `at`: its index. `free`: the index of the first earlier name
-        without a record; None: all have one. `is_passed`: a record under an earlier name shows that the dead letter had
-        moved on or was settled."""
-        held = False
+    def has_next(self, at: int) -> bool:
+        return at + 1 < len(self.names)
 
-        def seen(outcome: Outcome[LetterVerdict]) -> Step[LetterVerdict] | None:
-            nonlocal held
-            found, first, passed = sight(self.letter, outcome.record), free, is_passed
-            match found:
-                case Sight.LETTER:
-                    return self._decided(at)
-                case Sight.PASSED:
-                    return None
-                case Sight.AHEAD:
-                    held = True
-                    return None
-                case Sight.LATER:
-                    passed = True
-                case Sight.OTHER:
-                    pass
-                case Sight.NONE:
-                    first = at if first is None else first
-                case _:
-                    assert_never(found)
-            if at + 1 < len(self.names):
-                return self.look(at + 1, free=first, is_passed=passed)
-            if passed:
-                return None
-            if first is not None:
-                return self._decided(first)
-            held = True
-            return None
-
-        def keep(_: Outcome[LetterVerdict]) -> bool:
-            if held:
-                self.hold(self.delivery)
-            return held
-
-        look = self.records.look(self.letter.topic, self.names[at])
-        return Step(name=look, delivery=self.delivery, then=seen, keep=keep)
-
-    def after(self, at: int) -> Callable[[Outcome[LetterVerdict]], Step[LetterVerdict] | None]:
-        """Returns the `then` of a step that settles the dead letter under a name. It looks under the next name if a new
-        message has taken this one meanwhile."""
-
-        def again(outcome: Outcome[LetterVerdict]) -> Step[LetterVerdict] | None:
-            match outcome.verdict:
-                case ReplayVerdict.GHOST | DropVerdict.STALE if at + 1 < len(self.names):
-                    return self.look(at + 1, free=None, is_passed=True)
-                case ReplayVerdict.GHOST | DropVerdict.STALE:
-                    return None
-                case ReplayVerdict.REPLAYED | ReplayVerdict.ANOTHER | DropVerdict.DROPPED | DropVerdict.UNKNOWN:
-                    return None
-                case LookVerdict.FOUND | LookVerdict.UNKNOWN:
-                    return None
-                case _:
-                    assert_never(outcome.verdict)
-
-        return again
-
-    def _decided(self, at: int) -> Step[LetterVerdict]:
-        step = self.decide(replace(self.letter, id=self.names[at]), self.delivery)
-        return replace(step, then=self.after(at))
+    def decided(self, at: int) -> _Decided:
+        """Returns the work that settles the dead letter under one name. `at`: its index."""
+        return _Decided(self, at, self.decide(replace(self.letter, id=self.names[at])))
 
 
-def _keep(_: Taken) -> None:
-    """Does nothing: the search of the queue requeues deliveries that were not acknowledged."""
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Looks under one name. `at`: its index. `free`: the index of the first earlier name without a record; None: all
+    have one. `is_passed`: a record under an earlier name shows that the dead letter had moved on or was settled."""
+
+    search: _Search
+    at: int
+    free: int | None = None
+    is_passed: bool = False
+
+    @property
+    def step(self) -> Step[LetterVerdict]:
+        return Update(self.search.records.look(self.search.letter.topic, self.search.names[self.at]))
+
+    def after(self, result: Result[LetterVerdict]) -> Settlement[LetterVerdict] | Work[LetterVerdict]:
+        if isinstance(result, Unavailable):
+            return Requeued(result)
+        free, is_passed = self.free, self.is_passed
+        found = sight(self.search.letter, named(result).record)
+        match found:
+            case Sight.LETTER:
+                return self.search.decided(self.at)
+            case Sight.PASSED:
+                return Acked(result)
+            case Sight.AHEAD:
+                return Held(result)
+            case Sight.LATER:
+                is_passed = True
+            case Sight.OTHER:
+                pass
+            case Sight.NONE:
+                free = self.at if free is None else free
+            case _:
+                assert_never(found)
+        if self.search.has_next(self.at):
+            return _Look(self.search, self.at + 1, free, is_passed)
+        if is_passed:
+            return Acked(result)
+        return Held(result) if free is None else self.search.decided(free)
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """Settles the dead letter under one name, and looks under the next one if a new message has taken this one
+    meanwhile."""
+
+    search: _Search
+    at: int
+    step: Step[LetterVerdict]
+
+    def after(self, result: Result[LetterVerdict]) -> Settlement[LetterVerdict] | Work[LetterVerdict]:
+        if isinstance(result, Unavailable):
+            return Requeued(result)
+        verdict = named(result).verdict
+        match verdict:
+            case ReplayVerdict.GHOST | DropVerdict.STALE if self.search.has_next(self.at):
+                return _Look(self.search, self.at + 1, is_passed=True)
+            case ReplayVerdict.GHOST | DropVerdict.STALE:
+                return Acked(result)
+            case ReplayVerdict.REPLAYED | ReplayVerdict.ANOTHER | DropVerdict.DROPPED | DropVerdict.UNKNOWN:
+                return Acked(result)
+            case LookVerdict.FOUND | LookVerdict.UNKNOWN:
+                return Acked(result)
+            case _:
+                assert_never(verdict)

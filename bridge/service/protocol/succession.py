@@ -1,18 +1,15 @@
 """Carries out the protocol's central rule: publish the successor, name it in the record, acknowledge the old copy.
 
 A message is one record in Redis and one live copy in RabbitMQ. The record names the live copy by epoch and nonce. Every
-change of a message that needs a new copy is one `Step`, and `Succession.perform` is the only code that carries steps
-out. It carries out sends, leases, nacks, moves, replacements, dead letters, replays and the audit's repairs. It also
-carries out the checkpoint's releases, retries and returns into the wheel.
+change of a message that needs a new copy is one step (`steps.py`), and `Succession.perform` is the only code that
+carries steps out. It carries out sends, leases, nacks, moves, replacements, dead letters, replays and the audit's
+repairs. It also carries out the checkpoint's releases, retries and returns into the wheel.
 
-    decide (pure)             perform (this module)
+    decide (pure)             perform (this module)                    settle (`deliveries.py`)
     ┌──────┐     1 publish          2 name               3 acknowledge
     │ Step │ ──> RabbitMQ: all  ──> Redis: only the  ──> RabbitMQ: the deliveries
     └──────┘     in one burst,      confirmed ones,      that the steps began with
                  confirmed          in one pipeline
-                   │ failed           │ no answer
-                   v                  v
-                 the alternative    the alternative of steps with a delivery
 
 If the message ends now, Redis may forget its record before the new copy comes. Then the copy would be live again. So
 `perform` announces such a copy before it publishes it. Redis then keeps the record until the copy has come, even if
@@ -42,10 +39,10 @@ What a failure leaves behind:
   unconfirmed, and answers no other send of the id. Without a claim there is no record, until the copy creates it.
 * A crash between 2 and 3: the record names the new copy. RabbitMQ redelivers the old one, which is a ghost.
 * Redis does not answer an announcement: that step is not published, and then as for a failed publish.
-* A publish fails: that step is not named. Its alternative is carried out; without one its delivery is requeued. The
-  other steps of the batch go on.
-* Redis does not answer: some records may name their new copies, and others not. Deliveries are put back by their
-  alternatives, or requeued. If the record names the new copy after all, the copy that was put back is a ghost.
+* A publish fails: that step is not named. The other steps of the batch go on. A delivery is put back into its queue. A
+  send that has claimed its id gives the claim up.
+* Redis does not answer: some records may name their new copies, and others not. Deliveries are put back. If the record
+  names the new copy after all, the copy that was put back is a ghost.
 * A script refuses to name a new copy that may be ahead of its record: it notes the copy in the record, as a ghost.
 * A script answers what this version has no rule for: as if Redis had not answered, for that step alone.
 
@@ -56,56 +53,20 @@ that the record names, or the delivery in its place.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from enum import StrEnum
-from typing import Final, Generic, TypeVar
+from collections.abc import Sequence
+from typing import Final
 
 from bridge.broker.copy_publisher import CopyPublisher
-from bridge.broker.publications import Publication
-from bridge.broker.ready.taken import Taken, ack_all
-from bridge.model.errors import StoreUnavailable, Unavailable, UnnamedVerdict
-from bridge.model.fast_dataclass import fast_dataclass
+from bridge.model.errors import StoreUnavailable, UnnamedVerdict
+from bridge.service.context import Context
+from bridge.service.protocol.steps import Publish, Result, Step, Succeed, Update, V, named
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.messages.outcomes import Outcome
-from bridge.store.messages.verdicts import AnnounceVerdict, LeaseVerdict
+from bridge.store.messages.verdicts import LeaseVerdict
 
 _AHEAD_TRIES: Final = 5
 _AHEAD_PAUSE_S: Final = 0.01
-
-
-V = TypeVar("V", bound=StrEnum)
-V_co = TypeVar("V_co", bound=StrEnum, covariant=True)
-
-
-@fast_dataclass(frozen=True, slots=True)
-class Step(Generic[V_co]):
-    """What to do for one message. Its parts are carried out in the order of the fields. Each part may be missing.
-
-    `announce`: the call that makes the record outlive the copy; its answer does not matter. `publication`: the copy to
-    publish. `name`: the call that names this copy in the record, or changes the record alone if there is no
-    publication. `delivery`: the copy that the step began with, to be acknowledged last. The checkpoint's steps have
-    none: it acknowledges its deliveries by tag, a batch at a time.
-
-    `instead`: makes the alternative step from the error. It is called if the publish failed; for a step with a
-    delivery, also if Redis did not answer. The alternative takes over the delivery. `then`: called with the outcome of
-    `name`, only for a step with a delivery. It returns None, or a step that comes before the acknowledgement and takes
-    over the delivery. The outcome of that step's `name` becomes the result. `keep`: called with the outcome, in place
-    of the acknowledgement. It returns True if it has taken over the delivery; otherwise the delivery is acknowledged.
-    """
-
-    announce: Call[Outcome[AnnounceVerdict]] | None = None
-    publication: Publication | None = None
-    name: Call[Outcome[V_co]] | None = None
-    delivery: Taken | None = None
-    instead: Callable[[Unavailable], Step[StrEnum]] | None = None
-    then: Callable[[Outcome[V_co]], Step[V_co] | None] | None = None
-    keep: Callable[[Outcome[V_co]], bool] | None = None
-
-
-Result = Outcome[V] | Unavailable | None
-"""The result of a step: the outcome of its `name`; or an error, if the copy was not published, Redis did not answer, or
-this version does not know its answer; or None, if the step has no `name`."""
 
 
 class Succession:
@@ -115,20 +76,24 @@ class Succession:
         self._store = store
         self._copy_publisher = copy_publisher
 
+    @classmethod
+    def of_calls(cls, context: Context) -> Succession:
+        """Carries out the steps of clients' calls. These make sure that their topic is listed, so its queues are
+        declared."""
+        return cls(context.store, context.broker.copy_publisher)
+
+    @classmethod
+    def of_copies(cls, context: Context) -> Succession:
+        """Carries out the steps of copies that exist already. Their topic may be removed by now, and stays removed."""
+        return cls(context.store, context.broker.releases)
+
     async def perform(self, steps: Sequence[Step[V]]) -> list[Result[V]]:
         """Carries out a batch and returns one result for each step, in order. A result that is an error concerns its
         step alone; the module's docstring says what such a failure leaves behind."""
         results: list[Result[V]] = [None] * len(steps)
-        try:
-            await self._announce(steps, results)
-            await self._publish(steps, results)
-            await self._name(steps, results)
-        except BaseException:
-            for step, result in zip(steps, results, strict=True):
-                if result is None and step.delivery is not None:
-                    await step.delivery.requeue()
-            raise
-        await self._acknowledge(steps, results)
+        await self._announce(steps, results)
+        await self._publish(steps, results)
+        await self._name(steps, results)
         return results
 
     async def perform_one(self, step: Step[V]) -> Outcome[V]:
@@ -141,48 +106,44 @@ class Succession:
         return named(result)
 
     async def _announce(self, steps: Sequence[Step[V]], results: list[Result[V]]) -> None:
-        announcing = [at for at, step in enumerate(steps) if step.announce is not None]
-        calls = [call for at in announcing if (call := steps[at].announce) is not None]
+        calls = {
+            at: step.announce
+            for at, step in enumerate(steps)
+            if isinstance(step, Succeed) and step.announce is not None
+        }
         if not calls:
             return
         try:
-            await self._store.run(calls)
+            await self._store.run([*calls.values()])
         except StoreUnavailable as error:
-            for at in announcing:
+            for at in calls:
                 results[at] = error
-            await self._perform_instead([(steps[at], error) for at in announcing])
 
     async def _publish(self, steps: Sequence[Step[V]], results: list[Result[V]]) -> None:
-        publishing = [at for at, step in enumerate(steps) if step.publication is not None and results[at] is None]
-        publications = [publication for at in publishing if (publication := steps[at].publication) is not None]
-        if not publications:
-            return
-        errors = await self._copy_publisher.publish(publications)
-        for at, error in zip(publishing, errors, strict=True):
-            results[at] = error
-        if any(errors):
-            failed = [(steps[at], error) for at, error in zip(publishing, errors, strict=True) if error is not None]
-            await self._perform_instead(failed)
+        publications = {
+            at: step.publication
+            for at, step in enumerate(steps)
+            if isinstance(step, (Publish, Succeed)) and results[at] is None
+        }
+        if publications:
+            errors = await self._copy_publisher.publish([*publications.values()])
+            for at, error in zip(publications, errors, strict=True):
+                results[at] = error
 
     async def _name(self, steps: Sequence[Step[V]], results: list[Result[V]]) -> None:
-        naming = [at for at, step in enumerate(steps) if step.name is not None and results[at] is None]
-        calls = [call for at in naming if (call := steps[at].name) is not None]
+        calls = {
+            at: step.name
+            for at, step in enumerate(steps)
+            if isinstance(step, (Update, Succeed)) and results[at] is None
+        }
         if not calls:
             return
         try:
-            outcomes = await self._outcomes(calls)
+            for at, outcome in zip(calls, await self._outcomes([*calls.values()]), strict=True):
+                results[at] = outcome
         except StoreUnavailable as error:
-            for at in naming:
+            for at in calls:
                 results[at] = error
-            await self._perform_instead([(steps[at], error) for at in naming if steps[at].delivery is not None])
-            return
-        unknown: list[tuple[Step[V], Unavailable]] = []
-        for at, outcome in zip(naming, outcomes, strict=True):
-            results[at] = outcome
-            if isinstance(outcome, UnnamedVerdict) and steps[at].delivery is not None:
-                unknown.append((steps[at], outcome))
-        if unknown:
-            await self._perform_instead(unknown)
 
     async def _outcomes(self, calls: list[Call[Outcome[V]]]) -> list[Outcome[V] | UnnamedVerdict]:
         """Runs the calls in one round trip. If a copy is ahead of its record, another process has published the copy
@@ -200,43 +161,3 @@ class Succession:
             for at, answer in zip(ahead, await self._store.run_each([calls[at] for at in ahead]), strict=True):
                 outcomes[at] = answer
         return outcomes
-
-    async def _acknowledge(self, steps: Sequence[Step[V]], results: list[Result[V]]) -> None:
-        settled: list[Taken] = []
-        further: list[tuple[int, Step[V]]] = []
-        for at, (step, result) in enumerate(zip(steps, results, strict=True)):
-            if step.delivery is None or isinstance(result, Unavailable):
-                continue
-            next_step = step.then(result) if step.then is not None and result is not None else None
-            if next_step is None:
-                if step.keep is None or result is None or not step.keep(result):
-                    settled.append(step.delivery)
-            else:
-                further.append((at, next_step))
-        if further:
-            for (at, step), result in zip(further, await self.perform([step for _, step in further]), strict=True):
-                if step.name is not None:
-                    results[at] = result
-        if settled:
-            await ack_all(settled)
-
-    async def _perform_instead(self, failed: Sequence[tuple[Step[StrEnum], Unavailable]]) -> None:
-        alternatives = [step.instead(error) for step, error in failed if step.instead is not None]
-        for step, _ in failed:
-            if step.instead is None and step.delivery is not None:
-                await step.delivery.requeue()
-        if alternatives:
-            await self.perform(alternatives)
-
-
-def named(result: Result[V]) -> Outcome[V]:
-    """Returns the outcome of a step that has a `name`, from the step's result.
-
-    Raises:
-        Unavailable: the step was not carried out.
-    """
-    if isinstance(result, Unavailable):
-        raise result
-    if result is None:
-        raise LookupError("the step named nothing, so it has no outcome")
-    return result

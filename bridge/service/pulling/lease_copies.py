@@ -11,7 +11,7 @@ from typing import Final
 
 from bridge.broker.publications import Publication, Route, parked_ms
 from bridge.model.message import Copy, CopyKind, Record
-from bridge.service.protocol.succession import Step
+from bridge.service.protocol.steps import Succeed
 from bridge.store.messages.outcomes import Outcome
 from bridge.store.messages.records import Records
 from bridge.store.messages.verdicts import LeaseCopyVerdict
@@ -36,15 +36,15 @@ def named_by(record: Record, delivered: Copy, due_ms: int) -> Copy:
     )
 
 
-def late_step(records: Records, copy: Copy, left_ms: float, now_ms: float) -> Step[LeaseCopyVerdict]:
+def late_step(records: Records, copy: Copy, left_ms: float, now_ms: float) -> Succeed[LeaseCopyVerdict]:
     """Returns the step that publishes the lease copy of an unacknowledged delivery. The record names this copy already.
     `left_ms`: milliseconds until the lease ends."""
     left_ms = max(0.0, left_ms)
     arrives_ms = int(now_ms) + parked_ms(left_ms, exact=False)
-    return Step(publication=publication(copy, left_ms), name=records.lease_copy(copy, arrives_ms=arrives_ms))
+    return Succeed(publication=publication(copy, left_ms), name=records.lease_copy(copy, arrives_ms=arrives_ms))
 
 
-def missing_step(records: Records, delivered: Copy, outcome: Outcome[StrEnum]) -> Step[LeaseCopyVerdict]:
+def missing_step(records: Records, delivered: Copy, outcome: Outcome[StrEnum]) -> Succeed[LeaseCopyVerdict]:
     """Returns the step for a delivered copy of a leased message, after the leasing process has died or lost it. The
     step publishes the lease copy. If the lease lasts longer than this copy waits, the checkpoint holds the copy.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Final, assert_never
 
 from bridge.broker.copies.copies import from_properties
@@ -23,22 +24,20 @@ from bridge.model.message import Copy, CopyKind, Envelope, Message
 from bridge.model.values import Effective, Leased
 from bridge.service.context import Context
 from bridge.service.protocol import receipts
-from bridge.service.protocol.succession import Result, Step, Succession
+from bridge.service.protocol.deliveries import Acked, Held, Put, Settlement, settle
+from bridge.service.protocol.steps import Publish, Result, Step, Succeed, Update, named
+from bridge.service.protocol.succession import Succession
 from bridge.service.protocol.successors import completed, in_its_own_life, lease_copy, left_at_most
 from bridge.service.pulling.lease_copies import LATE_MS, missing_step, publication
 from bridge.service.pulling.unacked_leases import UnackedLeases
-from bridge.store.messages.outcomes import Outcome
 from bridge.store.messages.records import Records
-from bridge.store.messages.verdicts import LeaseCopyVerdict, LeaseVerdict
+from bridge.store.messages.verdicts import LeaseVerdict
 from bridge.tracing.context import OF_RELEASE
 
 AHEAD_PARKED_MS: Final = 1_000
 """How long a copy that is newer than its record stays in the wheel before the bridge asks Redis about it again."""
 
 _STEP_MS: Final = 1_000  # if a clock is wrong by less, the bridge simply waits
-
-Begun = LeaseVerdict | LeaseCopyVerdict
-"""The verdicts of calls that lease a delivery, or that name the lease copy of a message that is already leased."""
 
 LeaseMs = int | Callable[[Envelope], int | None] | None
 """How long a lease lasts, in ms; a function reads this from the message. None, also from the function: the topic's
@@ -59,45 +58,53 @@ class LeaseTerms:
 
 
 @fast_dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Lease:
+    """The work that leases one delivery, and puts it elsewhere if Redis does not lease it. `copy`: the copy that was
+    delivered. `unacked`: keeps the delivery unacknowledged."""
+
+    records: Records
     delivery: Taken
     copy: Copy
+    lease_copy: Copy
+    lease_ms: int
+    unacked: bool
+    step: Step[LeaseVerdict]
 
-    def give_back(self) -> Step[Begun]:
-        """Returns the step that publishes the copy at the end of the ready queue. A requeue would count as a
-        delivery."""
-        copy, released = self.copy, (self.delivery.properties.headers or {}).get(OF_RELEASE)
-        if released is not None:
-            # Keeps the trace context of the release, which this publish does not repeat.
-            headers = {**copy.envelope.headers, OF_RELEASE: released}
-            copy = replace(copy, envelope=replace(copy.envelope, headers=headers))
-        returned = Publication(copy=copy, route=Route.READY, live_for_ms=self.delivery.live_for_ms)
-        return Step(publication=returned, delivery=self.delivery)
-
-    def park(self, records: Records, outcome: Outcome[Begun]) -> Step[Begun] | None:
-        """Returns the step for a copy that Redis did not lease; None if the delivery can be acknowledged.
-
-        A copy that was taken before it is due, or before its record names it, goes into the wheel. So does a copy whose
-        id another message has by now. If the message is already leased, its lease copy goes into the wheel in place of
-        this copy.
-        """
+    def after(self, result: Result[LeaseVerdict]) -> Settlement[LeaseVerdict] | Put[LeaseVerdict]:
+        """A copy that was taken before it is due, or before its record names it, goes into the wheel. So does a copy
+        whose id another message has by now. If the message is already leased, its lease copy goes into the wheel in
+        place of this copy. If a server is away, the copy goes back into its ready queue."""
+        if isinstance(result, Unavailable):
+            return Put(give_back(self.delivery, self.copy), result)
+        outcome = named(result)
         match outcome.verdict:
+            case LeaseVerdict.LEASED:
+                return Held(outcome) if self.unacked else Acked(outcome)
+            case LeaseVerdict.EXPIRED | LeaseVerdict.GHOST:
+                return Acked(outcome)
             case LeaseVerdict.DELIVERED:
-                return replace(missing_step(records, self.copy, outcome), delivery=self.delivery)
+                return Put(missing_step(self.records, self.copy, outcome), outcome)
             case LeaseVerdict.ANOTHER:
-                return Step(publication=in_its_own_life(self.copy), delivery=self.delivery)
+                return Put(Publish(in_its_own_life(self.copy)), outcome)
             case LeaseVerdict.HOLD:
                 copy, left_ms = self.copy, min(outcome.extra, left_at_most(self.copy, outcome.found))
             case LeaseVerdict.AHEAD:
                 copy, left_ms = replace(self.copy, asked=self.copy.asked + 1), AHEAD_PARKED_MS
-            case LeaseVerdict.LEASED | LeaseVerdict.EXPIRED | LeaseVerdict.GHOST:
-                return None
-            case LeaseCopyVerdict.PUBLISHED | LeaseCopyVerdict.GHOST | LeaseCopyVerdict.MISSING:
-                return None  # the lease copy is published
             case _:
                 assert_never(outcome.verdict)
         parked = Publication(copy=copy, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD)
-        return Step(publication=parked, delivery=self.delivery)
+        return Put(Publish(parked), outcome)
+
+
+def give_back(delivery: Taken, copy: Copy) -> Publish:
+    """Returns the step that publishes a delivered copy at the end of the ready queue. A requeue would count as a
+    delivery."""
+    released = (delivery.properties.headers or {}).get(OF_RELEASE)
+    if released is not None:
+        # Keeps the trace context of the release, which this publish does not repeat.
+        headers = {**copy.envelope.headers, OF_RELEASE: released}
+        copy = replace(copy, envelope=replace(copy.envelope, headers=headers))
+    return Publish(Publication(copy=copy, route=Route.READY, live_for_ms=delivery.live_for_ms))
 
 
 class Leasing:
@@ -106,9 +113,8 @@ class Leasing:
         self._store = context.store
         self._records = context.records
         self._broker = context.broker
-        self._succession = Succession(context.store, context.broker.copy_publisher)
-        # Not by `copy_publisher`: that would bring back a topic that was removed meanwhile.
-        self._returns = Succession(context.store, context.broker.releases)
+        self._succession = Succession.of_calls(context)
+        self._returns = Succession.of_copies(context)
 
     async def lease(
         self, topic: str, taken: Sequence[tuple[Taken, LeaseTerms]], policy: Effective
@@ -120,18 +126,15 @@ class Leasing:
         """
         now_ms = int(self._store.clock.now_ms())
         room = self.unacked.room(taken[0][0].queue)
-        candidates: list[_Candidate] = []
-        steps: list[Step[Begun]] = []
+        works: list[_Lease] = []
         for delivery, terms in taken:
             copy = completed(self._copy(topic, delivery, now_ms), policy)
-            candidate = _Candidate(delivery, copy)
             lease_ms = terms.ms_for(copy.envelope) or policy.lease_ms
             unacked = room > 0 and self.unacked.fits(copy, lease_ms)
             room -= unacked
-            candidates.append(candidate)
-            steps.append(self._step(candidate, lease_ms, now_ms, terms, unacked=unacked))
-        results = await self._succession.perform(steps)
-        leased = [_leased(candidate, result) for candidate, result in zip(candidates, results, strict=True)]
+            works.append(self._work(delivery, copy, lease_ms, now_ms, terms, unacked=unacked))
+        settled = await settle(self._succession, [work.delivery for work in works], works)
+        leased = [self._leased(work, settlement) for work, settlement in zip(works, settled, strict=True)]
         if delivered := sum(isinstance(one, Leased) for one in leased):
             DELIVERED.add(topic, delivered)
         return leased
@@ -139,72 +142,62 @@ class Leasing:
     async def give_back(self, topic: str, taken: Sequence[Taken]) -> None:
         """Publishes deliveries of one topic into its ready queue again, so that other pulls can take them."""
         now_ms = int(self._store.clock.now_ms())
-        candidates = [_Candidate(delivery, self._copy(topic, delivery, now_ms)) for delivery in taken]
-        await self._returns.perform([candidate.give_back() for candidate in candidates])
+        puts = [Put[StrEnum](give_back(delivery, self._copy(topic, delivery, now_ms))) for delivery in taken]
+        await settle(self._returns, taken, puts)
 
-    def _step(
-        self, candidate: _Candidate, lease_ms: int, now_ms: int, terms: LeaseTerms, *, unacked: bool
-    ) -> Step[Begun]:
-        """Returns the step that leases a delivery. `unacked`: keeps the delivery unacknowledged, and does not publish
+    def _work(
+        self, delivery: Taken, copy: Copy, lease_ms: int, now_ms: int, terms: LeaseTerms, *, unacked: bool
+    ) -> _Lease:
+        """Returns the work that leases a delivery. `unacked`: keeps the delivery unacknowledged, and does not publish
         the lease copy now."""
-        copy = lease_copy(candidate.copy, now_ms + lease_ms, counted=terms.counted)
+        successor = lease_copy(copy, now_ms + lease_ms, counted=terms.counted)
         arrives_in_ms = parked_ms(lease_ms, exact=False) + unacked * LATE_MS
         name = self._records.lease(
-            candidate.copy,
-            next_nonce=copy.nonce,
+            copy,
+            next_nonce=successor.nonce,
             lease_ms=lease_ms,
             arrives_in_ms=arrives_in_ms,
             counted=terms.counted,
             unacked=unacked,
-            waited=self._waited(candidate, now_ms),
+            waited=self._waited(delivery, copy, now_ms),
             by=terms.by,
         )
+        step: Step[LeaseVerdict]
+        if unacked:
+            step = Update(name)
+        else:
+            announce = self._records.announce(successor, arrives_ms=now_ms + arrives_in_ms, now_ms=now_ms)
+            step = Succeed(publication(successor, lease_ms), name, announce)
+        return _Lease(self._records, delivery, copy, successor, lease_ms, unacked, step)
 
-        def keep(outcome: Outcome[Begun]) -> bool:
-            leased = outcome.verdict is LeaseVerdict.LEASED
-            if leased:
-                self.unacked.add(copy, candidate.delivery, lease_ms)
-            return leased
-
-        arrives_ms = now_ms + arrives_in_ms
-        return Step(
-            announce=None if unacked else self._records.announce(copy, arrives_ms=arrives_ms, now_ms=now_ms),
-            publication=None if unacked else publication(copy, lease_ms),
-            name=name,
-            delivery=candidate.delivery,
-            instead=lambda _: candidate.give_back(),
-            then=lambda outcome: candidate.park(self._records, outcome),
-            keep=keep if unacked else None,
-        )
-
-    def _waited(self, candidate: _Candidate, now_ms: int) -> bool:
+    def _waited(self, delivery: Taken, copy: Copy, now_ms: int) -> bool:
         """Whether a copy seems not to be due, but came straight out of the wheel after its whole delay: then the clock
         is wrong."""
-        copy = candidate.copy
-        return copy.due_ms - now_ms > _STEP_MS and self._broker.has_waited(candidate.delivery.message, copy.id)
+        return copy.due_ms - now_ms > _STEP_MS and self._broker.has_waited(delivery.message, copy.id)
+
+    def _leased(self, work: _Lease, settlement: Settlement[LeaseVerdict]) -> Leased | Unavailable | None:
+        """Returns the result of a lease. Takes over the delivery if it stays unacknowledged."""
+        if isinstance(settlement, Held):
+            self.unacked.add(work.lease_copy, work.delivery, work.lease_ms)
+        if isinstance(settlement.result, Unavailable):
+            return settlement.result
+        outcome = named(settlement.result)
+        match outcome.verdict:
+            case LeaseVerdict.LEASED:
+                record = outcome.found
+                return Leased(
+                    message=Message(record=record, envelope=work.copy.envelope),
+                    receipt=receipts.make(receipts.Receipt(record.id, record.epoch, record.nonce)),
+                )
+            case LeaseVerdict.GHOST:
+                GHOSTS.add(outcome.found.topic)
+            case LeaseVerdict.EXPIRED:
+                EXPIRED.add(outcome.found.topic)
+            case LeaseVerdict.HOLD | LeaseVerdict.DELIVERED | LeaseVerdict.AHEAD | LeaseVerdict.ANOTHER:
+                pass  # another copy has taken its place
+            case _:
+                assert_never(outcome.verdict)
+        return None
 
     def _copy(self, topic: str, taken: Taken, now_ms: int) -> Copy:
         return from_properties(topic, taken.properties, taken.message.body, now_ms=now_ms)
-
-
-def _leased(candidate: _Candidate, result: Result[Begun]) -> Leased | Unavailable | None:
-    if result is None or isinstance(result, Unavailable):
-        return result
-    match result.verdict:
-        case LeaseVerdict.LEASED:
-            record = result.found
-            return Leased(
-                message=Message(record=record, envelope=candidate.copy.envelope),
-                receipt=receipts.make(receipts.Receipt(record.id, record.epoch, record.nonce)),
-            )
-        case LeaseVerdict.GHOST:
-            GHOSTS.add(result.found.topic)
-        case LeaseVerdict.EXPIRED:
-            EXPIRED.add(result.found.topic)
-        case LeaseVerdict.HOLD | LeaseVerdict.DELIVERED | LeaseVerdict.AHEAD | LeaseVerdict.ANOTHER:
-            pass  # it is parked
-        case LeaseCopyVerdict.PUBLISHED | LeaseCopyVerdict.GHOST | LeaseCopyVerdict.MISSING:
-            pass  # another consumer has the lease
-        case _:
-            assert_never(result.verdict)
-    return None

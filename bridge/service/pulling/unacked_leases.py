@@ -68,8 +68,7 @@ class UnackedLeases:
     def __init__(self, context: Context) -> None:
         self._store = context.store
         self._records = context.records
-        # Not by `copy_publisher`: that would bring back a topic that was removed meanwhile.
-        self._succession = Succession(context.store, context.broker.releases)
+        self._succession = Succession.of_copies(context)
         self._after_ms = context.settings.lease_copy_after
         self.status = Status(context.part_name("leases"), state=OK, retry_s=_RETRY_S)
         self._leases: dict[_Name, _Lease] = {}

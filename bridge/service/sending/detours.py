@@ -17,7 +17,7 @@ from bridge.model.errors import StoreUnavailable, UnnamedVerdict
 from bridge.model.message import Record, State
 from bridge.service.context import Context
 from bridge.service.protocol.arrivals import FIRST_PAUSE_S, LONGEST_PAUSE_S, WITHIN_S, Arrivals
-from bridge.service.protocol.succession import Result
+from bridge.service.protocol.steps import Result
 from bridge.store.calls import Call
 from bridge.store.messages.outcomes import Outcome
 from bridge.store.messages.records import Confirmation

@@ -34,7 +34,7 @@ class Extending:
     def __init__(self, context: Context, sending: Sending, replacing: Replacing) -> None:
         self._store = context.store
         self._records = context.records
-        self._succession = Succession(context.store, context.broker.copy_publisher)
+        self._succession = Succession.of_calls(context)
         self._topics = context.topics
         self._settings = context.settings
         self._sending = sending

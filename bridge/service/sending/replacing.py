@@ -18,7 +18,8 @@ from bridge.model.values import Draft, IfExists, Sent
 from bridge.service.changing import releasing
 from bridge.service.context import Context
 from bridge.service.protocol.kept_bodies import keep_body_max
-from bridge.service.protocol.succession import Step, Succession
+from bridge.service.protocol.steps import Succeed
+from bridge.service.protocol.succession import Succession
 from bridge.service.protocol.successors import later
 from bridge.service.sending.same_content import is_repeated
 from bridge.service.sending.sending import Sending
@@ -34,7 +35,7 @@ class Replacing:
     def __init__(self, context: Context, sending: Sending) -> None:
         self._store = context.store
         self._records = context.records
-        self._succession = Succession(context.store, context.broker.copy_publisher)
+        self._succession = Succession.of_calls(context)
         self._topics = context.topics
         self._settings = context.settings
         self._sending = sending
@@ -99,7 +100,7 @@ class Replacing:
         most = keep_body_max(self._settings, policy, of_wire=draft.of_wire)
         packed = envelopes.pack(draft.envelope, most, digested=True)
         outcome = await self._succession.perform_one(
-            Step(
+            Succeed(
                 announce=self._records.announce(copy, arrives_ms=copy.due_ms, now_ms=now_ms),
                 publication=later(copy, now_ms, CopyKind.MOVE),
                 name=self._records.replace(

@@ -19,7 +19,7 @@ records are in one cluster slot share the calls of the scripts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from math import inf
 from time import monotonic
@@ -27,14 +27,23 @@ from typing import Final, assert_never
 
 from bridge.broker.publications import Publication, Route
 from bridge.metrics.messages import ACCEPTED
-from bridge.model.errors import BridgeError, NotPublished, SendUnderWay, StoreUnavailable, Unavailable, UnnamedVerdict
+from bridge.model.errors import (
+    BridgeError,
+    BrokerUnavailable,
+    NotPublished,
+    SendUnderWay,
+    StoreUnavailable,
+    Unavailable,
+    UnnamedVerdict,
+)
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import CopyKind, Message, Record
 from bridge.model.recent import Recent
 from bridge.model.values import Draft, Policy, Sent
 from bridge.service.context import Context
 from bridge.service.protocol.kept_bodies import keep_body_max
-from bridge.service.protocol.succession import Result, Step, Succession
+from bridge.service.protocol.steps import Nothing, Result, Step, Succeed, Update
+from bridge.service.protocol.succession import Succession
 from bridge.service.protocol.successors import due_at_once, first
 from bridge.service.sending.detours import Detours, Ended
 from bridge.service.sending.made_ids import unclaimed
@@ -84,7 +93,7 @@ class SendGroups:
     def __init__(self, context: Context) -> None:
         self._store = context.store
         self._records = context.records
-        self._succession = Succession(context.store, context.broker.copy_publisher)
+        self._succession = Succession.of_calls(context)
         self._detours = Detours(context)
         self._settings = context.settings
         self._least_ms = int(context.settings.answer_within_s * 1_000) + _MARGIN_MS
@@ -174,13 +183,14 @@ class SendGroups:
         for at, send in enumerate(sends):
             record, request = send.record, send.request
             if now_s >= request.until_s:  # too late to publish
-                steps.append(Step(name=self._records.withdraw(record) if send.claimed else None))
+                steps.append(Update(self._records.withdraw(record)) if send.claimed else Nothing())
                 continue
             to_topic = request.draft.envelope.target is None
             if detour := to_topic and due_at_once(record, request.policy) and self._detours.take(record.topic):
                 detours.append(at)
             steps.append(self._step(send, now_ms, detour=detour))
         results = await self._succession.perform(steps)
+        await self._give_up(sends, results)
         for send, result in zip(sends, results, strict=True):
             if isinstance(result, StoreUnavailable) or _is_full(result):
                 self._refusing.note(send.request.home, True)
@@ -198,12 +208,8 @@ class SendGroups:
             digested=not request.claim.fresh,
         )
         if send.claimed:
-            return Step(
-                publication=publication,
-                name=self._confirm(request, record, publication, kept),
-                instead=lambda error: Step(name=self._given_up(record, error)),
-            )
-        return Step(publication=publication, name=self._enter(request, record, publication, kept))
+            return Succeed(publication, self._confirm(request, record, publication, kept))
+        return Succeed(publication, self._enter(request, record, publication, kept))
 
     def _enter(
         self, request: SendRequest, record: Record, publication: Publication, kept: bytes
@@ -244,7 +250,19 @@ class SendGroups:
         left_s = request.answer_by_s - monotonic() - _ANSWER_TAKES_S
         return 0 if left_s == inf else int(self._store.clock.now_ms() + left_s * 1_000)
 
-    def _given_up(self, record: Record, error: Unavailable) -> Call[Outcome[WithdrawVerdict | AbandonVerdict]]:
+    async def _give_up(self, sends: Sequence[_Send], results: Sequence[Result[Ended]]) -> None:
+        """Gives up the claims of sends whose copies RabbitMQ did not confirm."""
+        await self._succession.perform(
+            [
+                Update(self._given_up(send.record, result))
+                for send, result in zip(sends, results, strict=True)
+                if send.claimed and isinstance(result, BrokerUnavailable)
+            ]
+        )
+
+    def _given_up(
+        self, record: Record, error: BrokerUnavailable
+    ) -> Call[Outcome[WithdrawVerdict]] | Call[Outcome[AbandonVerdict]]:
         if isinstance(error, NotPublished):
             return self._records.withdraw(record)
         return self._records.abandon(record)

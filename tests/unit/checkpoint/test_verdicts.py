@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from bridge.broker.publications import Publication, Route
-from bridge.loops.checkpoint.verdicts import Decision, after_fire, after_return
+from bridge.loops.checkpoint.verdicts import Counted, Decision, Drop, Hold, Perform, after_fire, after_return
 from bridge.model.message import Copy, CopyKind, Envelope, State
 from bridge.model.values import Backoff, Policy
-from bridge.service.protocol.succession import Step
+from bridge.service.protocol.steps import Publish, Succeed
 from bridge.store.keys import Keys
 from bridge.store.messages.outcomes import Outcome
 from bridge.store.messages.records import Records
@@ -56,23 +56,30 @@ def returned(verdict: str) -> Outcome[ReturnedVerdict]:
     return Outcome(ReturnedVerdict(verdict), NOW_MS, 0, RECORD)
 
 
-def named(step: Step[Any]) -> dict[str, object]:
+def successor(decision: Decision) -> Succeed[Any]:
+    assert isinstance(decision, Perform)
+    assert isinstance(decision.step, Succeed)
+    return decision.step
+
+
+def named(step: Succeed[Any]) -> dict[str, object]:
     """The script that names the successor, with its arguments."""
     call = step.name
-    assert call is not None
     return {"script": call.script.name, **dict(zip(call.script.args[5:], call.args[5:], strict=True))}
 
 
 @pytest.mark.parametrize("verdict", ["release", "made"])
 def test_a_released_copy_takes_its_values_from_the_record(verdict: str) -> None:
-    assert after_fire(RECORDS, COPY, fired(verdict, 800), 0) == Decision(
-        Step(publication=Publication(copy=AS_RECORDED, route=Route.READY, live_for_ms=800)), counts="released"
+    assert after_fire(RECORDS, COPY, fired(verdict, 800), 0) == Perform(
+        Publish(Publication(copy=AS_RECORDED, route=Route.READY, live_for_ms=800)),
+        Counted.RELEASED,
+        not_before_ms=NOW_MS - 10,
     )
 
 
 @pytest.mark.parametrize("extra", [1, 200])
 def test_a_copy_that_is_almost_due_is_held_in_memory(extra: int) -> None:
-    assert after_fire(RECORDS, COPY, fired("hold", extra), 0) == Decision(hold_ms=extra)
+    assert after_fire(RECORDS, COPY, fired("hold", extra), 0) == Hold(extra)
 
 
 DAY_MS = 86_400_000
@@ -99,8 +106,8 @@ def test_a_copy_that_is_due_later_or_is_stranded_goes_back_into_the_wheel(
     record = replace(RECORD, due_ms=COPY.due_ms + moved_ms, lease_until_ms=COPY.due_ms + extended_ms)
     held = replace(AS_RECORDED, due_ms=NOW_MS + extra)
 
-    assert after_fire(RECORDS, COPY, Outcome(FireVerdict.HOLD, NOW_MS, extra, record), stranded_ms) == Decision(
-        Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD, shares=True))
+    assert after_fire(RECORDS, COPY, Outcome(FireVerdict.HOLD, NOW_MS, extra, record), stranded_ms) == Perform(
+        Publish(Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD, shares=True))
     )
 
 
@@ -108,8 +115,8 @@ def test_a_clients_copy_beside_another_message_goes_back_into_the_wheel_without_
     copy = replace(COPY, epoch=0, nonce=0)
     held = replace(copy, due_ms=NOW_MS + 5_000)
 
-    assert after_fire(RECORDS, copy, Outcome(FireVerdict.BESIDE, NOW_MS, 5_000, RECORD), 0) == Decision(
-        Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=5_000, kind=CopyKind.HOLD, shares=True))
+    assert after_fire(RECORDS, copy, Outcome(FireVerdict.BESIDE, NOW_MS, 5_000, RECORD), 0) == Perform(
+        Publish(Publication(copy=held, route=Route.WHEEL, left_ms=5_000, kind=CopyKind.HOLD, shares=True))
     )
 
 
@@ -119,7 +126,7 @@ def test_a_copy_ahead_of_its_record_is_asked_about_again(asked: int, left_ms: in
     publication = Publication(
         copy=replace(copy, asked=asked + 1), route=Route.WHEEL, left_ms=left_ms, exact=False, kind=CopyKind.HOLD
     )
-    wanted = Decision(Step(publication=publication))
+    wanted = Perform(Publish(publication))
 
     assert after_fire(RECORDS, copy, fired("ahead"), 0) == wanted
     assert after_return(RECORDS, copy, returned("ahead"), "rejected", effective()) == wanted
@@ -132,13 +139,13 @@ def test_a_copy_ahead_of_a_message_that_waits_for_later_is_asked_about_after_tha
     )
 
     decision = after_fire(RECORDS, copy, Outcome(FireVerdict.AHEAD, NOW_MS, 90_000, RECORD), 0)
-    assert decision == Decision(Step(publication=publication))
+    assert decision == Perform(Publish(publication))
 
 
-@pytest.mark.parametrize(("verdict", "counts"), [("expired", "expired"), ("ghost", "ghost")])
-def test_a_copy_of_an_ended_message_is_not_published(verdict: str, counts: str) -> None:
-    assert after_fire(RECORDS, COPY, fired(verdict), 0) == Decision(counts=counts)
-    assert after_return(RECORDS, COPY, returned(verdict), "rejected", effective()) == Decision(counts=counts)
+@pytest.mark.parametrize(("verdict", "counts"), [("expired", Counted.EXPIRED), ("ghost", Counted.GHOST)])
+def test_a_copy_of_an_ended_message_is_not_published(verdict: str, counts: Counted) -> None:
+    assert after_fire(RECORDS, COPY, fired(verdict), 0) == Drop(counts)
+    assert after_return(RECORDS, COPY, returned(verdict), "rejected", effective()) == Drop(counts)
 
 
 @pytest.mark.parametrize(
@@ -151,12 +158,12 @@ def test_a_copy_of_an_ended_message_is_not_published(verdict: str, counts: str) 
 def test_a_copy_whose_retries_are_used_up_is_buried_as_a_successor(
     decision: Decision, attempts: int, reason: str
 ) -> None:
-    step = decision.step
+    step = successor(decision)
     arguments = named(step)
-    assert step.publication is not None
     buried = step.publication.copy
 
-    assert (step.publication.route, step.publication.reason, decision.counts) == (Route.DEAD, reason, "dead")
+    assert decision == Perform(step, Counted.DEAD)
+    assert (step.publication.route, step.publication.reason) == (Route.DEAD, reason)
     assert buried == replace(AS_RECORDED, epoch=4, nonce=buried.nonce)
     assert arguments == {
         "script": "bury",
@@ -177,9 +184,8 @@ def test_a_copy_whose_retries_are_used_up_is_buried_as_a_successor(
 )
 def test_a_rejected_copy_returns_to_the_wheel_for_its_back_off(backoff: Backoff | None, wait_ms: int) -> None:
     decision = after_return(RECORDS, COPY, returned("retry"), "rejected", effective(Policy(backoff=backoff)))
-    step = decision.step
+    step = successor(decision)
     arguments = named(step)
-    assert step.publication is not None
     retried = step.publication.copy
 
     assert (step.publication.route, step.publication.left_ms, step.publication.kind) == (
@@ -199,4 +205,4 @@ def test_a_rejected_copy_returns_to_the_wheel_for_its_back_off(backoff: Backoff 
         "reason": "rejected",
         "by": "-",
     }
-    assert decision.counts == "retried"
+    assert decision == Perform(step, Counted.RETRIED)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from bridge.model.errors import StoreUnavailable
 from bridge.model.message import Copy, Envelope, Record, State, aside_id, may_be_sent, taken_id, valid_id
 from bridge.service.dead.taken_ids import LetterVerdict, followed, names, sought
-from bridge.service.protocol.succession import Step
+from bridge.service.protocol.deliveries import Acked, Held, Requeued, Work
+from bridge.service.protocol.steps import Step, Update
 from bridge.store.keys import Keys
 from bridge.store.messages.outcomes import Outcome
 from bridge.store.messages.records import Records
@@ -17,7 +20,6 @@ from bridge.store.messages.verdicts import DropVerdict, LookVerdict
 from tests.records import record
 
 RECORDS = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
-DELIVERY: Any = object()
 LETTER = Copy(
     topic="orders",
     id="m-1",
@@ -53,24 +55,28 @@ DONE, TAKEN = outcome(DropVerdict.DROPPED), outcome(DropVerdict.STALE)
 OTHERS = len(names(LETTER))
 
 
-def drop(letter: Copy, delivery: Any) -> Step[LetterVerdict]:
-    return Step(name=RECORDS.drop(letter.topic, letter.id, epoch=letter.epoch, nonce=letter.nonce), delivery=delivery)
+def drop(letter: Copy) -> Step[LetterVerdict]:
+    return Update(RECORDS.drop(letter.topic, letter.id, epoch=letter.epoch, nonce=letter.nonce))
 
 
-def calls_of(step: Step[LetterVerdict] | None, outcomes: list[Outcome[LetterVerdict]]) -> list[str]:
-    """The calls of a step and of those that follow, each answered with the next outcome, and what becomes of the
+def calls_of(work: Work[LetterVerdict], outcomes: list[Outcome[LetterVerdict]]) -> list[str]:
+    """The calls of a work and of those that follow, each answered with the next outcome, and what becomes of the
     delivery."""
     calls: list[str] = []
-    is_kept = False
-    while step is not None and step.name is not None:
-        assert step.delivery is DELIVERY
+    for given in outcomes:
+        step = work.step
+        assert isinstance(step, Update)
         calls.append(f"{step.name.script.name} {step.name.message_id}")
-        given = outcomes[len(calls) - 1]
-        following = step.then(given) if step.then is not None else None
-        is_kept = following is None and step.keep is not None and step.keep(given)
-        step = following
-    assert len(calls) == len(outcomes)
-    return [*calls, "hold" if is_kept else "ack"]
+        match work.after(given):
+            case Acked(result) if result is given:
+                calls.append("ack")
+            case Held(result) if result is given:
+                calls.append("hold")
+            case following:
+                assert not isinstance(following, (Acked, Held, Requeued))
+                work = following
+    assert len(calls) == len(outcomes) + 1
+    return calls
 
 
 def looks(count: int) -> list[str]:
@@ -108,9 +114,7 @@ def looks(count: int) -> list[str]:
 def test_letter_is_acknowledged_only_under_its_own_record_or_when_it_was_certainly_settled(
     outcomes: list[Outcome[LetterVerdict]], calls: list[str]
 ) -> None:
-    held: list[Any] = []
-    assert calls_of(sought(RECORDS, LETTER, DELIVERY, drop, held.append), outcomes) == calls
-    assert held == [DELIVERY] * (calls[-1] == "hold")
+    assert calls_of(sought(RECORDS, LETTER, drop), outcomes) == calls
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,13 @@ def test_letter_is_acknowledged_only_under_its_own_record_or_when_it_was_certain
 def test_letter_whose_id_is_taken_during_its_decision_is_followed(
     outcomes: list[Outcome[LetterVerdict]], calls: list[str]
 ) -> None:
-    assert calls_of(followed(RECORDS, LETTER, DELIVERY, drop), outcomes) == calls
+    assert calls_of(followed(RECORDS, LETTER, drop), outcomes) == calls
+
+
+@pytest.mark.parametrize("begin", [sought, followed])
+def test_letter_is_requeued_if_redis_does_not_answer(begin: Callable[..., Work[LetterVerdict]]) -> None:
+    away = StoreUnavailable("away")
+    assert begin(RECORDS, LETTER, drop).after(away) == Requeued(away)
 
 
 @pytest.mark.parametrize("message_id", ["x", "x" * 200, "x" * 200 + "~dead1", "~dead1"])

@@ -1,0 +1,58 @@
+"""Counts in the metrics what became of the copies at the checkpoint."""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from bridge.broker.copies.classify import Due, Returned
+from bridge.loops.checkpoint.cases import Case, Item
+from bridge.loops.checkpoint.verdicts import Asked, Counted
+from bridge.metrics.messages import DEAD, EXPIRED, GHOSTS, LEASES_EXPIRED, RETRIED, released
+from bridge.model.message import CopyKind
+from bridge.store.clock import StoreClock
+
+_STEP_MS: Final = 1_000  # if a clock is wrong by less, the checkpoint simply waits
+
+
+def count(case: Case, counts: Counted | None, clock: StoreClock) -> None:
+    """Counts what became of a copy. A release counts from its confirm, as the batch may end later: a new queue's
+    confirm counts after 1.5 s, but its consumers have the message before."""
+    item, outcome = case.item, case.outcome
+    topic = item.copy.topic
+    if counts in {Counted.RELEASED, Counted.DEAD} and _lease_ended(item, outcome):
+        LEASES_EXPIRED.add(topic)
+    match counts:
+        case Counted.RELEASED:
+            clock.overruled += item.copy.due_ms - outcome.now_ms > _STEP_MS
+            now_ms = clock.now_ms() if case.arrived_ms is None else case.arrived_ms
+            released(topic, now_ms - max(item.copy.due_ms, outcome.found.due_ms))
+        case Counted.GHOST:
+            GHOSTS.add(topic)
+        case Counted.EXPIRED:
+            EXPIRED.add(topic)
+        case Counted.DEAD:
+            DEAD.add(topic, _cause(item))
+        case Counted.RETRIED:
+            RETRIED.add(topic)
+        case None:
+            pass
+        case _:
+            assert_never(counts)
+
+
+def _lease_ended(item: Item, outcome: Asked) -> bool:
+    """Whether the copy comes because no consumer has settled its lease.
+
+    After an extension, the lease copy goes into the wheel again as a `HOLD` copy, due when the lease ends. Any other
+    `HOLD` copy is due when its message is due.
+    """
+    kind = item.kind if isinstance(item, Due) else None
+    if kind is CopyKind.HOLD:
+        return outcome.found.attempts > 0 and item.copy.due_ms > outcome.found.due_ms
+    return kind is CopyKind.LEASE
+
+
+def _cause(item: Item) -> str:
+    if isinstance(item, Returned):
+        return item.reason
+    return "lease_ended" if item.copy.envelope.target is None else "unroutable"

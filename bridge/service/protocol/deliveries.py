@@ -1,0 +1,103 @@
+"""Settles deliveries: carries out the work that each one begins with, and acknowledges it last.
+
+    ┌──────┐  step: performed  ┌───────┐
+    │ Work │ ────────────────> │ after │ ──> Acked, Requeued or Held
+    └──────┘                   └───────┘
+        ^                          │
+        └───── further work ───────┘
+
+Work is pure: `after` only decides. So all deliveries of a batch share one burst of publishes and one pipeline of calls
+in each round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, Generic, Protocol
+
+from bridge.broker.ready.taken import Taken, ack_all
+from bridge.model.errors import Unavailable
+from bridge.model.fast_dataclass import fast_dataclass
+from bridge.service.protocol.steps import Result, Step, V
+from bridge.service.protocol.succession import Succession
+
+
+@fast_dataclass(frozen=True, slots=True)
+class Acked(Generic[V]):
+    """The delivery is acknowledged: RabbitMQ has its successor, or needs none."""
+
+    result: Result[V]
+
+
+@fast_dataclass(frozen=True, slots=True)
+class Requeued(Generic[V]):
+    """RabbitMQ delivers the message again, and counts that towards the delivery limit of its queue."""
+
+    result: Result[V]
+
+
+@fast_dataclass(frozen=True, slots=True)
+class Held(Generic[V]):
+    """The delivery stays unacknowledged. The caller of `settle` takes it over."""
+
+    result: Result[V]
+
+
+Settlement = Acked[V] | Requeued[V] | Held[V]
+"""How a delivery is settled. `result`: of the step that decided this."""
+
+
+class Work(Protocol[V]):
+    """What is to be done for one delivery: a step, and what follows from its result. The step has verdicts of its own,
+    which only `after` knows."""
+
+    @property
+    def step(self) -> Step[Any]: ...
+
+    def after(self, result: Any) -> Settlement[V] | Work[V]:
+        """Decides what follows from the result of the step. Pure."""
+        ...
+
+
+@fast_dataclass(frozen=True, slots=True)
+class Put(Generic[V]):
+    """Work that puts the message elsewhere. If that fails, the delivery is requeued. `result`: of the settlement."""
+
+    step: Step[StrEnum]
+    result: Result[V] = None
+
+    def after(self, result: Result[StrEnum]) -> Settlement[V]:
+        return Requeued(self.result) if isinstance(result, Unavailable) else Acked(self.result)
+
+
+async def settle(succession: Succession, deliveries: Sequence[Taken], works: Sequence[Work[V]]) -> list[Settlement[V]]:
+    """Carries out the work of each delivery, and settles the deliveries. Returns how, in order. If a call fails by a
+    fault of this program, requeues all that are not settled yet."""
+    unsettled, settled = dict(enumerate(deliveries)), dict[int, Settlement[V]]()
+    under_way = dict(enumerate(works))
+    try:
+        while under_way:
+            results = await succession.perform([work.step for work in under_way.values()])
+            further: dict[int, Work[V]] = {}
+            acked: list[Taken] = []
+            for (at, work), result in zip(under_way.items(), results, strict=True):
+                match work.after(result):
+                    case Acked() as settlement:
+                        settled[at] = settlement
+                        acked.append(unsettled.pop(at))
+                    case Requeued() as settlement:
+                        settled[at] = settlement
+                        await unsettled.pop(at).requeue()
+                    case Held() as settlement:
+                        settled[at] = settlement
+                    case more:
+                        further[at] = more
+            if acked:
+                await ack_all(acked)
+            under_way = further
+    except BaseException:
+        for delivery in unsettled.values():
+            await delivery.requeue()
+        raise
+    return [settled[at] for at in range(len(deliveries))]

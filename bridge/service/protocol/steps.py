@@ -1,0 +1,71 @@
+"""Describes what a change of one message needs: which copy is published, and which call names it in the record.
+
+A step is data: deciding code returns it, and `Succession.perform` alone carries it out.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from bridge.broker.publications import Publication
+from bridge.model.errors import Unavailable
+from bridge.model.fast_dataclass import fast_dataclass
+from bridge.store.calls import Call
+from bridge.store.messages.outcomes import Outcome
+from bridge.store.messages.verdicts import AnnounceVerdict
+
+V = TypeVar("V", bound=StrEnum)
+V_co = TypeVar("V_co", bound=StrEnum, covariant=True)
+
+
+@fast_dataclass(frozen=True, slots=True)
+class Nothing:
+    """Changes nothing."""
+
+
+@fast_dataclass(frozen=True, slots=True)
+class Publish:
+    """Publishes the live copy again. There is nothing to name: the record names its epoch and nonce already."""
+
+    publication: Publication
+
+
+@fast_dataclass(frozen=True, slots=True)
+class Update(Generic[V_co]):
+    """Changes the record, and needs no new copy."""
+
+    name: Call[Outcome[V_co]]
+
+
+@fast_dataclass(frozen=True, slots=True)
+class Succeed(Generic[V_co]):
+    """Publishes a successor, and then names it in the record.
+
+    `announce`: the call that makes the record outlive the copy; its answer does not matter. None: the record can't end
+    before the copy comes.
+    """
+
+    publication: Publication
+    name: Call[Outcome[V_co]]
+    announce: Call[Outcome[AnnounceVerdict]] | None = None
+
+
+Step = Nothing | Publish | Update[V] | Succeed[V]
+
+Result = Outcome[V] | Unavailable | None
+"""The result of a step: the outcome of its `name`; or an error, if the copy was not published, Redis did not answer, or
+this version does not know its answer; or None, if the step has no `name`."""
+
+
+def named(result: Result[V]) -> Outcome[V]:
+    """Returns the outcome of a step that has a `name`, from the step's result.
+
+    Raises:
+        Unavailable: the step was not carried out.
+    """
+    if isinstance(result, Unavailable):
+        raise result
+    if result is None:
+        raise LookupError("the step named nothing, so it has no outcome")
+    return result
