@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 from uuid import uuid4
@@ -12,7 +12,9 @@ import aio_pika
 import pytest
 import pytest_asyncio
 
+from bridge.broker.client.reader import Reader
 from bridge.broker.publications import Publication
+from bridge.broker.ready import feed_channels
 from bridge.broker.ready.feed import Feed
 from bridge.model.errors import BrokerUnavailable, StoreUnavailable, Unavailable
 from bridge.model.message import Envelope
@@ -124,6 +126,53 @@ class Counted:
 
         store.run = counting  # type: ignore[method-assign]
         publisher.publish = publishing  # type: ignore[method-assign]
+
+
+async def test_message_lost_on_its_way_comes_though_pulls_keep_coming_and_a_busy_topic_shares_the_channel(
+    service: Service, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RabbitMQ loses a delivery when the leader of its queue ends."""
+    lost = [1]
+    read = Reader._delivered
+
+    def without_one(self: Reader, consumer: bytes, *delivery: Any) -> None:
+        if lost and delivery[-1] == b"lost":
+            lost.pop()
+            consumer = b"none"
+        read(self, consumer, *delivery)
+
+    monkeypatch.setattr(Reader, "_delivered", without_one)
+    monkeypatch.setattr(dispatcher, "_SILENT_S", 1.0)
+    monkeypatch.setattr(feed_channels, "_OUTDATED_AFTER_S", 0.5)
+    busy = asyncio.create_task(keep_busy(service, f"{topic}-beside"))
+    await service.sending.send(Draft(topic=topic, id="first", envelope=Envelope(body=b"1")))
+    assert await keep_pulling(service, topic) == ["first"]
+    sent = 0
+    while lost:  # a pull may also get a message without a feed
+        sent += 1
+        await keep_pulling(service, topic, until=lambda: feed(service, topic) is not None)
+        await service.sending.send(Draft(topic=topic, id=f"{sent}", envelope=Envelope(body=b"lost")))
+        await keep_pulling(service, topic, until=lambda: not lost)
+
+    assert await keep_pulling(service, topic) == [f"{sent}"]
+    assert not busy.done()
+    busy.cancel()
+
+
+async def keep_busy(service: Service, topic: str) -> None:
+    """Sends and pulls a message again and again. The pull waits first."""
+    while True:
+        pulled = pulling(service, topic)
+        await service.sending.send(Draft(topic=topic, envelope=Envelope(body=b"1")))
+        await pulled
+
+
+async def keep_pulling(service: Service, topic: str, *, until: Callable[[], bool] = lambda: False) -> list[str]:
+    """Pulls again and again, each time for a moment, until a message comes or the condition holds."""
+    while not until():
+        if pulled := ids(await pulling(service, topic, wait_ms=50)):
+            return pulled
+    return []
 
 
 async def test_pulls_that_come_together_share_one_call(service: Service, topic: str, amqp: Amqp) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
+from time import monotonic
 
 from bridge.broker.client.channel import new_tag
 from bridge.broker.client.connection import BrokerConnection, translated
@@ -48,11 +49,13 @@ class Feeds:
 
 
 class Feed:
-    """One queue's consumer. `hand`: the messages that no pull has taken yet, the oldest first."""
+    """One queue's consumer. `hand`: the messages that no pull has taken yet, the oldest first. `heard_s`: when the last
+    message came, or when the feed was opened; a moment of `monotonic()`."""
 
     def __init__(self, feeds: Feeds, shared: FeedChannel, queue: str, changed: Callable[[], None]) -> None:
         self.hand: deque[Taken] = deque()
         self.window = 0
+        self.heard_s = monotonic()
         self._feeds = feeds
         self._shared = shared
         self._queue = queue
@@ -71,6 +74,11 @@ class Feed:
         if self._shared.channel.is_closed:
             return BrokerUnavailable("RabbitMQ closed the channel of waiting pulls")
         return None
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the feed should end, so that its channel can close."""
+        return self._shared.is_outdated
 
     async def resize(self, window: int) -> None:
         """Replaces the consumer by one with this window. When this returns, the messages that were ready have arrived.
@@ -117,10 +125,11 @@ class Feed:
         """Takes up to `count` messages out of hand, the oldest first."""
         return [self.hand.popleft() for _ in range(min(count, len(self.hand)))]
 
-    def leave(self) -> None:
-        """Ends the feed's use of its channel. Messages that pulls have taken can still be acknowledged."""
+    def leave(self, *, silent: bool = False) -> None:
+        """Ends the feed's use of its channel. Messages that pulls have taken can still be acknowledged. `silent`: as in
+        `FeedChannels.leave`."""
         self._watching.close()
-        self._feeds.channels.leave(self._shared)
+        self._feeds.channels.leave(self._shared, silent=silent)
 
     async def _cancel(self) -> None:
         try:
@@ -132,6 +141,7 @@ class Feed:
             self._shared.broken = True
 
     def _received(self, delivery: Delivery) -> None:
+        self.heard_s = monotonic()
         self.hand.append(self._shared.taken(self._queue, delivery))
         self._changed()
 

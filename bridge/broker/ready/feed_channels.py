@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
+from time import monotonic
+from typing import Final
 
 from bridge.broker.client.channel import Channel
 from bridge.broker.client.connection import BrokerConnection
 from bridge.broker.client.delivery import Delivery
 from bridge.broker.ready.taken import Taken
 
-_MOST = 32  # channels; RabbitMQ ends a connection that opens more than 2,047
+_MOST: Final = 32  # channels; RabbitMQ ends a connection that opens more than 2,047
 _DOUBTED_FOR_S = 1.0
+_OUTDATED_AFTER_S = 60.0
+"""So long after a channel has become old, its last feeds change to another one. A message that was lost on its way for
+one feed comes again only when the channel closes."""
 
 
 class FeedChannel:
@@ -18,8 +24,8 @@ class FeedChannel:
 
     `turn`: held during each call to RabbitMQ, which answers the calls on a channel one after the other. `feeds`: how
     many feeds use the channel. `prefetch`: the prefetch of its next consumer. `doubted`: a message may have been lost
-    on the channel. `old`: it takes no more feeds. `broken`: RabbitMQ did not answer on it. `retired`: it closes once
-    its deliveries are settled.
+    on the channel. `old_since_s`: since when it takes no more feeds, a moment of `monotonic()`. `broken`: RabbitMQ did
+    not answer on it. `retired`: it closes once its deliveries are settled.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -27,7 +33,17 @@ class FeedChannel:
         self.acknowledger = channel.acknowledger()
         self.turn = asyncio.Lock()
         self.feeds = self.prefetch = 0
-        self.doubted = self.old = self.broken = self.retired = False
+        self.doubted = self.broken = self.retired = False
+        self.old_since_s = inf
+
+    @property
+    def is_old(self) -> bool:
+        return self.old_since_s < inf
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether its feeds should change to another channel, so that it closes."""
+        return monotonic() - self.old_since_s > _OUTDATED_AFTER_S
 
     def taken(self, queue: str, delivery: Delivery) -> Taken:
         delivery.acknowledger = self.acknowledger
@@ -52,30 +68,32 @@ class FeedChannels:
         async with self._opening:
             self._channels = [shared for shared in self._channels if not shared.channel.is_closed]
             in_use = [shared for shared in self._channels if not (shared.retired or shared.broken)]
-            if not in_use or (in_use[-1].old and len(self._channels) < _MOST):
+            if not in_use or (in_use[-1].is_old and len(self._channels) < _MOST):
                 in_use.append(FeedChannel(await self._connection.channel()))
                 self._channels.append(in_use[-1])
             in_use[-1].feeds += 1
             return in_use[-1]
 
-    def leave(self, shared: FeedChannel) -> None:
+    def leave(self, shared: FeedChannel, *, silent: bool = False) -> None:
         """Ends one feed's use of the channel. One of the feed's messages may have been lost on its way.
 
         So the channel is retired when its last feed has ended. It takes new feeds for another second, as otherwise many
-        short feeds would each open a channel.
+        short feeds would each open a channel. `silent`: no message came for long, so it takes no new feeds.
         """
         shared.feeds -= 1
-        if not shared.doubted:
+        if silent:
+            self._age(shared)
+        elif not shared.doubted:
             shared.doubted = True
             asyncio.get_running_loop().call_later(_DOUBTED_FOR_S, self._age, shared)
         self._retire_if_unused(shared)
 
     def _age(self, shared: FeedChannel) -> None:
-        shared.old = True
+        shared.old_since_s = min(shared.old_since_s, monotonic())
         self._retire_if_unused(shared)
 
     def _retire_if_unused(self, shared: FeedChannel) -> None:
         # A channel may be closed with its connection, also as the process ends.
-        if shared.old and not (shared.feeds or shared.retired or shared.channel.is_closed):
+        if shared.is_old and not (shared.feeds or shared.retired or shared.channel.is_closed):
             shared.retired = True
             shared.acknowledger.retire(lambda: self._connection.close(shared.channel))

@@ -35,9 +35,9 @@ _LINGER_S: Final = 0.1
 _HEARD_S: Final = 0.1
 """For this long after a lease, pulls assume that RabbitMQ and Redis answer."""
 
-_SILENT_S: Final = 20.0
-"""A feed that gets no message for this long is opened anew: its node may have lost the queue, or a message on its
-way."""
+_SILENT_S = 20.0
+"""A feed that gets no message for this long is opened anew, however many pulls come: its node may have lost the queue,
+or a message on its way."""
 
 
 class Tools:
@@ -162,7 +162,9 @@ class Dispatcher:
         wants, ready = self._open(), 0
         wanted = self._window()
         size = self._demand.resized(feed.window, wanted, monotonic())
-        if size != feed.window:
+        if feed.is_outdated:
+            await feed.cancel()  # the messages in hand are dealt first
+        elif size != feed.window:
             await feed.resize(size)
         elif len(feed.hand) < sum(want.limit for want in wants if not want.waits):
             ready = await feed.gather()
@@ -174,26 +176,30 @@ class Dispatcher:
             self.groups.begin(taken, self._open(), policy)
         elif feed.hand:
             self.groups.begin(feed.take(sum(limits)), self._open(), policy)
+        elif feed.is_outdated:
+            await self._close()
         elif not (ready and await self._take(policy)):
             _answer_empty(want for want in self._open() if not want.waits)
-            if not await self._until_changed(LOOK_EVERY_S if 2 * wanted < size else _SILENT_S):
-                await self._close()
+            silent_in_s = feed.heard_s + _SILENT_S - monotonic()
+            look_in_s = LOOK_EVERY_S if 2 * wanted < size else _SILENT_S
+            if silent_in_s <= 0 or not await self._until_changed(min(silent_in_s, look_in_s)):
+                await self._close(silent=silent_in_s <= look_in_s)
 
-    async def _end_feed(self, feed: Feed) -> list[Taken]:
-        """Ends the feed, and returns the messages that it had in hand."""
+    async def _end_feed(self, feed: Feed, *, silent: bool = False) -> list[Taken]:
+        """Ends the feed, and returns the messages that it had in hand. `silent`: as in `Feed.leave`."""
         self._feed = None
         try:
             await feed.cancel()
         finally:
-            feed.leave()
+            feed.leave(silent=silent)
         return feed.take(len(feed.hand))
 
-    async def _close(self) -> None:
-        """Ends the feed, and gives back the messages that it has in hand."""
+    async def _close(self, *, silent: bool = False) -> None:
+        """Ends the feed, and gives back the messages that it has in hand. `silent`: as in `Feed.leave`."""
         if self._feed is None:
             return
         lost = self._feed.error is not None
-        held = await self._end_feed(self._feed)
+        held = await self._end_feed(self._feed, silent=silent)
         if not lost:
             await self.groups.give_back(held)
             return

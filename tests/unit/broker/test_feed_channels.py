@@ -44,5 +44,5 @@ async def test_doubted_channel_is_retired_unless_its_connection_is_closed_alread
     for _ in range(3):
         await asyncio.sleep(0)  # the timer runs
 
-    assert shared.old
+    assert shared.is_old
     assert shared.channel.retired is not is_closed
