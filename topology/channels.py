@@ -1,7 +1,7 @@
 """Opens channels for work on the topology, and looks up what exists on the broker.
 
-These are plain channels, even on a robust connection: a robust channel would declare again what an operator deleted.
-A refused declare closes its channel.
+The channels are plain, even on a robust connection: a robust channel would declare again what an operator deleted. A
+refused declare closes its channel.
 """
 
 import asyncio
@@ -34,8 +34,9 @@ aiormq.Connection.FRAME_BUFFER_SIZE = 2 * 65_535
 async def open_channel(connection: AbstractConnection, *, confirms: bool = False) -> aiormq.abc.AbstractChannel:
     """Opens a channel of aiormq. With `confirms` it is a channel for publishing, as in `plain_channel`.
 
-    aio-pika's channel would leak 3 KB for each closed channel: a callback, with a task, stays on the connection. It
-    removes that callback from another future, because aiormq 7.2 makes a new future for each reader of `closing`.
+    aio-pika's channel would leak 3 KB for each closed channel: a callback, with a task, stays on the connection.
+    aio-pika removes that callback from another future, because aiormq 7.2 makes a new future for each reader of
+    `closing`.
     """
     if connection.transport is None:
         raise ChannelInvalidStateError("the connection is closed")

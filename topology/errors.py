@@ -5,7 +5,7 @@ TopologyError
  +- TopologyBarred      a queue of an earlier version exists, beside which nothing may be declared
  +- TopologyMissing     the source or the destination of a binding does not exist
  +- ConnectionFailed    the broker refused a connection, or a call over it
- |   +- LoginRefused    it does not know the user, or the password is another
+ |   +- LoginRefused    the broker does not know the user, or the password is wrong
  |   +- VhostRefused    the virtual host does not exist, or the user has no rights in it
  +- ManagementRefused   the management API refused a change
  +- BrokerUnsuitable    the broker is too old, is a broken version, or lacks a capability

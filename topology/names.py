@@ -51,8 +51,8 @@ class Names:
     """The names of one topology. Topologies with different prefixes can share one virtual host.
 
     `prefix` starts the names of the wheel. `ready` and `dead` are prefixes of topics, so they end in a separator. There
-    are `lanes` wheels, each with a checkpoint queue. These are the names of lane number `lane`; the other names (ready,
-    dead, acks, refused, ingress, unroutable, probes) are the same in every lane.
+    are `lanes` wheels, each with a checkpoint queue. The object has the names of lane number `lane`; the other names
+    (ready, dead, acks, refused, ingress, unroutable, probes) are equal in every lane.
 
     Raises:
         ValueError: the broker reserves a name, two objects would share a name, or there is no such lane.

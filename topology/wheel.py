@@ -36,7 +36,7 @@ class DelayOutOfRange(ValueError):
 @dataclass(frozen=True, kw_only=True)
 class Hand:
     """One hand of the wheel: a unit of time, and the values that have a slot. The value 0 has no slot: a message with
-    it skips the hand."""
+    the value 0 skips the hand."""
 
     name: str
     unit_ms: int

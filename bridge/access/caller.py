@@ -65,7 +65,7 @@ class Caller:
             raise refusal
 
     def sees(self, topic: str | None) -> bool:
-        """Whether lists show entries of the topic to this caller. None: an entry that concerns no single topic."""
+        """Whether lists show entries of the topic to this caller. `topic` None: the entry concerns no single topic."""
         if self.token is None or self.token.every_topic:
             return True
         return topic is not None and self.token.reaches(topic)
@@ -87,7 +87,8 @@ class Caller:
 
     @property
     def maker(self) -> TopicMaker | None:
-        """The maker for which the topics that this request makes are counted. None: no limit, so no count."""
+        """The client, if its token may make only a limited number of topics. None: no limit, so new topics are not
+        counted."""
         if self.token is None or self.token.max_topics is None:
             return None
         return TopicMaker(self.token.id, self.token.max_topics)

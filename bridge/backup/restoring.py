@@ -42,8 +42,8 @@ _GROUP_BYTES: Final = 8 << 20
 class Restore:
     """Restores a backup. `counts` has the numbers of restored `topics`, `fields`, `schedules` and `messages`.
 
-    Of the rest it counts `kept`, the messages and schedules that exist already; `without_body`, the messages that can't
-    be restored; and `forgotten`, the ended messages whose retention time is over.
+    It also counts what it does not restore. `kept`: the messages and schedules that exist already. `without_body`: the
+    messages that can't be restored. `forgotten`: the ended messages whose retention time is over.
     """
 
     def __init__(self, service: Service) -> None:
@@ -179,7 +179,8 @@ class Restore:
 
 
 def _is_newer(record: Record, former: Record) -> bool:
-    """Whether the record of the backup is newer than `former`, the record in Redis. The script checks this too."""
+    """Whether the record of the backup is newer than `former`, the record in Redis. `restore.lua` makes this check
+    again."""
     if record.created_ms != former.created_ms:
         return record.created_ms > former.created_ms
     return record.epoch > former.epoch or (record.epoch == former.epoch and record.nonce != former.nonce)

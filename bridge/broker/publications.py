@@ -42,7 +42,7 @@ class Publication:
     """A copy and its route.
 
     `left_ms`: for the wheel, what is left of the copy's delay.
-    `exact`: for the wheel, it brings the copy before the due moment, and the checkpoint waits for that moment. So the
+    `exact`: the wheel brings the copy before the due moment, and the checkpoint waits for that moment. So the
     copy needs a kind. False: the delay is rounded up to a tenth of a second, and a usual delay is one hop.
     `kind`: written in the key, unless it is plain. A copy with a kind goes to the checkpoint even in a direct topic.
     `live_for_ms`: for a ready queue or a target, what is left of the time to live; 0 for no end.
@@ -66,8 +66,8 @@ class Publication:
 def parked_ms(left_ms: float, *, exact: bool) -> int:
     """Returns how many ms the wheel keeps a copy whose delay ends in `left_ms`: a whole number of tenths of a second.
 
-    It is limited to the longest delay, because the estimate of Redis' clock is a little behind, so `left_ms` may be
-    more.
+    The result is at most the longest delay. `left_ms` may be more, because the estimate of Redis' clock is a little
+    behind.
     """
     return min(floor_to_tenth(left_ms - LEAD_MS) if exact else ceil_to_tenth(left_ms), MAX_DELAY_MS)
 

@@ -77,7 +77,8 @@ class _Failure(NamedTuple):
 
 
 class PutAside:
-    """Searches queues for messages that RabbitMQ can't give. One queue at a time, as one crash may cut many readers."""
+    """Searches queues for messages that RabbitMQ can't give to an AMQP 0.9.1 client. It searches one queue at a time,
+    as one crash may cut many readers."""
 
     def __init__(self, refuse: Refuse, tls: SSLContext | None) -> None:
         self._refuse = refuse
@@ -158,8 +159,8 @@ class QueueReader:
         self._crashes = 0  # of the connection, when the queue was last searched
 
     async def open(self, *, prefetch: int, received: Received) -> Consumer:
-        """Opens a consumer, as `Consumer.open` does. If RabbitMQ has closed the connection over an error of its own,
-        first puts messages aside that may have caused it.
+        """Opens a consumer, as `Consumer.open` does. If RabbitMQ has closed the connection with an internal error
+        (541), first puts messages aside that may have caused the error.
 
         Raises:
             BrokerUnavailable
@@ -169,8 +170,8 @@ class QueueReader:
         return await Consumer.open(self.connection, self._queue, prefetch=prefetch, received=received)
 
     async def look(self, most: int) -> None:
-        """Searches the queue's first `most` messages, if RabbitMQ has closed the connection over an error of its own
-        since the last search. Puts messages aside that may have caused it."""
+        """Searches the queue's first `most` messages, if RabbitMQ has closed the connection with an internal error
+        (541) since the last search. Puts messages aside that may have caused the error."""
         if (crashes := self.connection.crashes) > self._crashes:
             await self._put_aside.unreadable(self.connection.url, self._queue, most)
             self._crashes = crashes
@@ -186,11 +187,12 @@ class TakingGuard:
 
     @property
     def crashes(self) -> int:
-        """How many connections RabbitMQ has closed over an error of its own."""
+        """How many connections RabbitMQ has closed with an internal error (541)."""
         return sum(connection.crashes for connection in self._connections)
 
     async def look(self, queue: str) -> None:
-        """Puts messages aside that RabbitMQ can't give, among the next messages of the queue."""
+        """Looks at the next messages of the queue, and puts aside those that RabbitMQ can't give to an AMQP 0.9.1
+        client."""
         await self._put_aside.unreadable(self._connections[0].url, queue, _MOST_NEXT)
 
 

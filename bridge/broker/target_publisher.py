@@ -22,7 +22,7 @@ class TargetPublisher:
 
     async def publish(self, messages: Sequence[Outgoing]) -> list[BrokerUnavailable | None]:
         """Publishes all messages. Returns for each message None if it is confirmed, or the error. `Unroutable`: no
-        queue has the message, and a new try fails too until somebody changes an exchange, a binding or a right."""
+        queue has the message, and each new try fails until somebody changes an exchange, a binding or a right."""
         errors: list[BrokerUnavailable | None] = [None] * len(messages)
         by_exchange: dict[str, list[int]] = {}
         for at, message in enumerate(messages):

@@ -32,7 +32,8 @@ def before_command(arguments: list[str], options: Mapping[str, bool]) -> list[st
 
 
 def taken_out(arguments: list[str], options: Mapping[str, bool]) -> tuple[list[str], list[str]]:
-    """Returns the options with their values, and all other arguments. `options`: by name, whether it is a flag."""
+    """Returns the options with their values, and all other arguments. `options`: by name, whether the option is a
+    flag."""
     moved: list[str] = []
     rest: list[str] = []
     waiting = list(arguments)

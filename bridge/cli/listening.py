@@ -26,7 +26,8 @@ class Files:
 
     @classmethod
     def of(cls, settings: Settings, limits: tuple[int, int]) -> Self:
-        """Returns the files of a bridge with these settings. `limits`: the process's soft and hard limit of them."""
+        """Returns the files of a bridge with these settings. `limits`: the process's soft and hard limit of open
+        files."""
         # Each connection is an open file, and the process needs some files for its connections to RabbitMQ and Redis.
         return cls(wanted=settings.max_connections + _OTHER_FILES, soft=limits[0], hard=limits[1])
 

@@ -16,7 +16,8 @@ _REFUSALS: Final = (BrokerUnfit, StoreUnfit)
 
 
 def configure(settings: Settings) -> None:
-    """Sets up structlog on standard error. Python's standard loggers (uvicorn's, aiormq's) write such lines too."""
+    """Sets up structlog on standard error. Python's standard loggers (uvicorn's, aiormq's) also write lines of this
+    form."""
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,

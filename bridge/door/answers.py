@@ -11,7 +11,7 @@ _SIZE: Final = Struct(">I")
 
 class Answers:
     """Follows the bytes that the broker sends to one client. The door passes them on unchanged. `any`: whether the
-    broker has sent any."""
+    broker has sent any bytes."""
 
     def __init__(self) -> None:
         self._missing = 0  # bytes of a frame whose beginning has passed

@@ -161,7 +161,7 @@ class Connection(asyncio.Protocol):
         self._left(self)
 
     def server_lost(self) -> None:
-        """Closes the client's side after the broker closed its own. What the broker sent still reaches the client."""
+        """Closes the client's side after the broker closed its side. What the broker sent still reaches the client."""
         if not self._said_goodbye:
             self._server = None
             self.close()

@@ -135,7 +135,8 @@ class Requests:
 
     @staticmethod
     def _header_behind(data: bytes, place: int, channel: int) -> int:
-        """Returns the offset behind the channel's header frame that begins at `place`; 0: no whole one begins there."""
+        """Returns the offset behind the channel's header frame that begins at `place`; 0: no whole header frame begins
+        there."""
         if len(data) - place < HEAD_BYTES:
             return 0
         kind, of_channel, size = _HEAD.unpack_from(data, place)
@@ -152,7 +153,8 @@ class Requests:
         self._publishes[channel] = publish
 
     def _routed(self, publish: bytes, header: bytes) -> bytes:
-        """Returns the frames of the publish and its header. With a delay, it goes to the ingress of its exchange."""
+        """Returns the frames of the publish and its header. A publish with a delay goes to the ingress of its
+        exchange."""
         if _MARK in header and delays.asks_for_delay(header):
             ingress = self._ingress_of(methods.exchange_of(publish))
             if ingress is not None:

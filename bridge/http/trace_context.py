@@ -29,7 +29,8 @@ def given(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str] | None:
 
 
 def carried(draft: Draft, context: Mapping[str, str] | None) -> Draft:
-    """Returns the message with the request's trace headers, `context`. A message with such a header keeps its own."""
+    """Returns the message with the request's trace headers, `context`. A message that already has such a header stays
+    as it is."""
     if context is None:
         return draft
     envelope = draft.envelope

@@ -97,7 +97,7 @@ class Audit:
         self.status = Status(self._part, state=OK, retry_s=min(_RETRY_S, self._every_s))
 
     async def run(self) -> NoReturn:
-        """Runs for ever. While Redis or RabbitMQ is away, it tries again every second."""
+        """Audits for ever. While Redis or RabbitMQ is away, the loop tries again every second."""
         await asyncio.sleep(self._every_s)
         await retrying(self.status, self._logged)
 
@@ -170,8 +170,8 @@ class Audit:
         return await self._declared.checkpoint_depth() > 0
 
     async def _page(self, topic: str, *, repair: bool) -> tuple[int, list[Overdue]]:
-        """Looks at the next records of the topic. Returns how many records there were, and their lost messages. Reads
-        only the bodies of lost messages, a portion at a time."""
+        """Looks at the next records of the topic. Returns how many records there were, and the lost messages among
+        them. Reads only the bodies of lost messages, a portion at a time."""
         # No bridge sees the messages of a direct topic become ready.
         direct = (await self._topics.policy(topic)).release is Release.DIRECT
         states = (State.LEASED,) if direct else (State.WAITING, State.LEASED)
@@ -196,8 +196,8 @@ class Audit:
         return len(entries), found
 
     async def _look(self, topic: str, ids: Sequence[str], states: Sequence[State], *, repair: bool) -> list[Overdue]:
-        """Reads these messages again, with their bodies. Returns those that are still lost. `repair`: repairs them
-        first."""
+        """Reads these messages again, with their bodies. Returns those that are still lost. `repair`: repairs these
+        messages first."""
         looked = await self._overdue([self._records.look(topic, message_id) for message_id in ids], states)
         lost = [_lost(outcome) for outcome in looked]
         return await self._repair(lost) if repair else [message.overdue for message in lost]

@@ -49,7 +49,7 @@ class Ingress:
         self.status = Status(context.part_name("ingress"), retry_s=_RETRY_S)
 
     async def run(self) -> NoReturn:
-        """Runs for ever. While RabbitMQ or Redis is away, it tries again every half second."""
+        """Accepts messages for ever. While RabbitMQ or Redis is away, the loop tries again every half second."""
         await retrying(self.status, self._session)
 
     async def run_once(self, consumer: Consumer) -> None:

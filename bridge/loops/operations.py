@@ -6,7 +6,7 @@ goes on from that place. A message that is already changed counts as done (`brid
 message is counted once.
 
 One process at a time has the lease of an operation. Each portion extends the lease. If the lease may have ended, its
-process changes nothing more, and leases an operation anew.
+process changes nothing more, and leases an operation again.
 
 If a portion raises an error although all servers answer, the operation waits for another try until its lease has ended.
 Meanwhile the process works on other operations. After some tries the operation fails (`MOST_TRIES`).
@@ -52,7 +52,7 @@ class Operations:
         self.status = Status("operations", state=OK)
 
     async def run(self) -> NoReturn:
-        """Runs for ever. While Redis or RabbitMQ is away, it tries again every second."""
+        """Works on operations for ever. While Redis or RabbitMQ is away, the loop tries again every second."""
         await retrying(self.status, self._rested)
 
     async def _rested(self) -> float:

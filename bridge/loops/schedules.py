@@ -46,7 +46,7 @@ class Schedules:
         self._planner = Planner(pools, self._stored, self.status)
 
     async def run(self) -> NoReturn:
-        """Runs for ever. While Redis or RabbitMQ is away, it tries again every second."""
+        """Plans schedules for ever. While Redis or RabbitMQ is away, the loop tries again every second."""
         await retrying(self.status, self._plan)
 
     async def _plan(self) -> float:

@@ -49,7 +49,7 @@ class Watch:
         return [finding for finding in self.findings if finding.severity == "error"]
 
     async def run(self) -> NoReturn:
-        """Runs for ever. Tries again every second while a server is away, or while a finding breaks a promise."""
+        """Inspects for ever. Tries again every second while a server is away, or while a finding breaks a promise."""
         await retrying(self.status, self._inspect)
 
     async def _inspect(self) -> float | None:

@@ -21,7 +21,8 @@ _LAG: Final = "delaybridge_release_lag_seconds"
 @dataclass(frozen=True, slots=True)
 class Counted:
     """The sums of what some processes counted. `at_s`: the moment of the reading, by `monotonic()`. `by_step`: counts
-    by step, then by the topic's label. `lags`: how many releases were at most so late, by bucket bound in seconds."""
+    by step, then by the topic's label. `lags`: how many releases were no later than a bucket's bound, by this bound in
+    seconds."""
 
     at_s: float
     by_step: Mapping[str, Mapping[str, float]]

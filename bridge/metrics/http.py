@@ -40,7 +40,8 @@ class Requests:
         self._by_code: dict[int, Counter] = {}
 
     def answered(self, code: int, took_s: float) -> None:
-        """Counts a request that was answered with the status `code`. `took_s`: time from its head to its answer."""
+        """Counts a request that was answered with the status `code`. `took_s`: seconds from the arrival of the
+        request's head to its answer."""
         counted = self._by_code.get(code)
         if counted is None:
             counted = self._by_code[code] = _REQUESTS.labels(self._operation, str(code))

@@ -1,9 +1,11 @@
 """Writes the metrics of this process, and of the other worker processes, in Prometheus' text format.
 
 If several worker processes answer on one port, each shows the counters of all of them, with the label `process`. A sum
-would shrink when one of them restarts, which Prometheus would take for a reset of all.
+of the counters would shrink when one process restarts. Prometheus would take that for a restart of all processes, and
+show a false rate.
 
-A page has thousands of lines. Other tasks get a turn after each metric, so that a scrape makes no message late.
+A page has thousands of lines. Other tasks of the event loop get a turn after each metric, so that a scrape does not
+delay the release of messages.
 """
 
 from __future__ import annotations

@@ -88,7 +88,8 @@ class Bulk:
     def has_moved(self, record: Record, now_ms: int) -> bool:
         """Whether the action has moved the message: the message is due at the moment that the action sets.
 
-        If that moment is past, the moment of the move replaces it. So any due moment from it to `now_ms` counts.
+        If that moment is past, the message is due at the moment of the move instead. So any due moment from the
+        action's moment to `now_ms` counts.
         """
         moves = self.action in (BulkAction.MOVE, BulkAction.RUN_NOW)
         return moves and self.due_ms <= record.due_ms <= max(self.due_ms, now_ms)

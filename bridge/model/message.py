@@ -1,7 +1,7 @@
 """Defines a message: its record (in Redis), its envelope (from the producer), its copies (in RabbitMQ).
 
-A record names its one live copy by `epoch` and `nonce`. Any other copy is a ghost, and the bridge drops it where it
-next sees it. This module has values only, so nothing in it blocks.
+A record names its one live copy by `epoch` and `nonce`. Any other copy is a ghost, and the bridge drops a ghost when it
+appears. This module has values only, so nothing in it blocks.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class Record:
     @property
     def version(self) -> str:
         """A text that changes whenever an answer about the message changes. `as_seen` in `store/lua/_record.lua` writes
-        the same text. It does not have the content: each change of the content also changes epoch and nonce."""
+        the same text. The text leaves out the content: each change of the content also changes epoch and nonce."""
         return (
             f"{self.lease_until_ms} {self.ended_ms} {self.state:d} {self.epoch} {self.nonce} {self.created_ms} "
             f"{self.due_ms} {self.expires_ms} {self.attempts} {self.max_retry} {self.reason}\n{self.labels}"

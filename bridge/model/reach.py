@@ -1,4 +1,4 @@
-"""Defines which topics a caller may use. Work of the caller that goes on after the call uses only these topics too."""
+"""Defines which topics a caller may use. Work of the caller that goes on after the call may use no others."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class KnownTopics:
 
     @contextmanager
     def awaiting(self, missing: Collection[str]) -> Iterator[asyncio.Event]:
-        """Yields an event. Within the context, it is set once the list names one of the missing topics, or by
+        """Yields an event. Within the context, the event is set once the list names one of the missing topics, or by
         `wake_all`."""
         woken = asyncio.Event()
         self._polls[woken] = missing

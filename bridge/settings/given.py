@@ -1,13 +1,13 @@
-"""Collects the settings that an operator has given, as texts, and where each came from. It checks no value.
+"""Collects the settings that an operator has given, as texts, and where each came from. This module checks no value.
 
-A later place wins over an earlier one:
+If a setting is in several places, the last of them in this list counts. The list shows them for the setting `lease`:
 
-    file          keys of the TOML file that BRIDGE_CONFIG names
-    secret        files `bridge_lease` in the folder that BRIDGE_SECRETS_DIR names
-    credential    files `bridge_lease` in the folder that systemd names (CREDENTIALS_DIRECTORY)
-    environment   variables BRIDGE_LEASE
+    file          the key `lease` of the TOML file that BRIDGE_CONFIG names
+    secret        the file `bridge_lease` in the folder that BRIDGE_SECRETS_DIR names
+    credential    the file `bridge_lease` in the folder that systemd names (CREDENTIALS_DIRECTORY)
+    environment   the variable BRIDGE_LEASE
 
-In place of a value, the variable BRIDGE_LEASE_FILE or the key `lease_file` names a file that holds it.
+In place of the value, the variable BRIDGE_LEASE_FILE or the key `lease_file` can name a file that holds the value.
 """
 
 from __future__ import annotations

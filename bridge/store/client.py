@@ -122,14 +122,15 @@ class Store:
     async def run_each(
         self, calls: Sequence[Call[Answer]], until_s: float | None = None
     ) -> Sequence[Answer | UnnamedVerdict]:
-        """As `run`, but does not raise UnnamedVerdict: it returns the error in place of the answer that is unknown."""
+        """Runs the calls as `run` does, but does not raise UnnamedVerdict: it returns the error in place of the unknown
+        answer."""
         try:
             return await self.run(calls, until_s)
         except _SomeUnnamed as error:
             return cast("list[Answer | UnnamedVerdict]", error.answers)
 
     async def run_both(self, one: Call[Answer], other: Call[Other]) -> tuple[Answer, Other]:
-        """As `run`, for two calls of different scripts. Returns both answers."""
+        """Runs two calls of different scripts, as `run` does. Returns both answers."""
         both: list[Any] = await self.run([one, other])
         return both[0], both[1]
 
@@ -275,7 +276,8 @@ class Store:
 
 
 def probe_call(key: str) -> Call[int]:
-    """Makes the script call of a probe, with a key of `Keys.probe`."""
+    """Makes the call of `probe.lua`, with which `Store.probe` checks that Redis takes writes. `key`: from
+    `Keys.probe`."""
     return Call(SCRIPTS["probe"], plain(whole), (key, f"{key}/set"), (_PROBE_ENDS_MS,))
 
 

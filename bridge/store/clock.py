@@ -25,10 +25,11 @@ class ClockStep:
 class StoreClock:
     """Bounds the difference between Redis' clock and this process's monotonic clock by each answer's round trip.
 
-    `now_ms` is never ahead of Redis, so a message that is due by it is due in Redis too. After a jump of Redis' clock,
-    the next answer corrects it. With several servers, `now_ms` is the slowest of their clocks, so a message due by it
-    is due on all of them. `fastest_ms` is the fastest, so a moment that has not passed by it has passed on none.
-    `latest_ms` is never behind Redis, nor behind any of several servers.
+    `now_ms` is never ahead of Redis, so a message that is due at `now_ms` is also due in Redis. After a jump of Redis'
+    clock, the next answer corrects `now_ms`. With several servers, `now_ms` is the slowest of their clocks, so a
+    message that is due at `now_ms` is due on all servers. `fastest_ms` is the time of the fastest clock: a later moment
+    has passed on no server, apart from the small error of the estimate. `latest_ms` is never behind Redis, nor behind
+    any of several servers.
 
     `steps`: the latest steps of a second or more. NTP corrects a clock gradually, which is no step. `overruled`: how
     many messages were released although they were due more than a second later by Redis' clock. RabbitMQ had let their
@@ -75,7 +76,7 @@ class StoreClock:
             self._compare()
 
     def now_ms(self) -> float:
-        """Returns Unix milliseconds by Redis' clock, or a little less.
+        """Estimates the time of Redis' clock, in Unix ms. The estimate is never ahead of the clock.
 
         Raises:
             RuntimeError: Redis has not answered yet.
@@ -85,14 +86,16 @@ class StoreClock:
         return monotonic() * 1_000 + self._low_ms
 
     def latest_ms(self) -> float | None:
-        """Returns Unix milliseconds by Redis' clock, or a little more. None: some server has not told its time yet."""
+        """Estimates the time of Redis' clock, in Unix ms. The estimate is never behind the clock of any server. None:
+        the clock of a server is not known yet."""
         highs_ms = [high_ms for _, high_ms in self._bounds_ms.values()]
         if -inf in highs_ms or not highs_ms:
             return None
         return monotonic() * 1_000 + max(highs_ms)
 
     def fastest_ms(self, moment_s: float) -> float:
-        """Returns Unix milliseconds by the fastest of Redis' clocks, or a little less, at a moment of `monotonic()`."""
+        """Estimates the time of the fastest of Redis' clocks at a moment of `monotonic()`, in Unix ms. The estimate is
+        never ahead of that clock."""
         return moment_s * 1_000 + self._fastest_ms
 
     def _note_step(self, server: str, ahead_ms: float) -> None:

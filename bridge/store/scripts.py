@@ -1,8 +1,8 @@
-"""Loads the scripts: each file in `lua/` is one transition, and its header is the contract.
+"""Loads the Lua scripts from `lua/`. The header of a script, the comment at its top, is its contract.
 
 The `KEYS:` and `ARGV:` lines of the header decide in which order a caller's named arguments are sent, so contract and
-call cannot differ. In a `KEYS:` line, `message` means the keys in the header of `_record.lua`. The bridge puts
-functions of `_record.lua` in front of such a script, but only those that the script uses.
+call cannot differ. A `KEYS:` line that says only `message` means the keys in the header of `_record.lua`. The bridge
+puts functions of `_record.lua` in front of a script with such a line, but only those that the script uses.
 """
 
 from __future__ import annotations

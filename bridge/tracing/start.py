@@ -1,7 +1,7 @@
 """Decides at the start of a process whether its deliveries are traced.
 
-The variables are OpenTelemetry's own. With a value that this bridge can't use, it logs a warning and traces nothing. A
-platform may set such variables for all programs, and deliveries matter more than traces.
+The variables are OpenTelemetry's own. If a variable has a value that this bridge can't use, the bridge logs a warning
+and traces nothing. A platform may set such variables for all programs, and deliveries matter more than traces.
 """
 
 from __future__ import annotations

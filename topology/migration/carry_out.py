@@ -167,7 +167,7 @@ class Migration:
 
     async def _with_held(self, exchange: OldExchange, kind: str, *, may_lose: bool) -> tuple[OldExchange, float | None]:
         """Returns the exchange with the number of its messages that the plugin holds now, and how many of them the
-        plugin delivers a second; None: not measured. Raises NotReplaced if they must not be lost."""
+        plugin delivers a second; None: not measured. Raises NotReplaced if these messages must not be lost."""
         if not exchange.is_delayed or kind == DELAYED:
             return exchange, None
         held = await held_by_plugin(self.management, self.vhost, exchange.name)

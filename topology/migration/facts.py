@@ -90,12 +90,13 @@ def read(
     other_nodes: Sequence[str] = (),
     plugin_is_on: bool | None = None,
 ) -> Facts:
-    """Reads an export of all virtual hosts or of one. `wanted`: names of exchanges; empty: all that are or were of the
-    plugin's type. `may_miss`: exchanges that may be missing. `held`: how many messages wait in the plugin by exchange,
-    without the messages on `other_nodes`.
+    """Reads a RabbitMQ definitions export of all virtual hosts, or of `vhost` alone. `wanted`: names of exchanges;
+    empty: all that are or were of the plugin's type. `may_miss`: wanted exchanges that may be missing. `held`: by
+    exchange, how many messages wait in the plugin, without the messages on `other_nodes`. `plugin_is_on`: as in
+    `Facts`.
 
     Raises:
-        ValueError: `definitions` is no export, or it has no wanted exchange of this name.
+        ValueError: `definitions` is no export, or a wanted exchange is missing in it.
     """
     rows = {kind: list(_rows(definitions, kind, vhost)) for kind in ("exchanges", "queues", "bindings", "policies")}
     old = {row["name"]: row for row in rows["exchanges"] if _is_old(row)}

@@ -1,4 +1,8 @@
-"""Declares what unchanged clients behind the door need in a new environment, which never had the plugin's exchanges."""
+"""Declares the exchanges that clients behind the door (the proxy `bridge/door`) need in a new environment.
+
+Such clients are unchanged clients of the delayed-message plugin. Nobody has declared the plugin's exchanges in the new
+environment.
+"""
 
 from __future__ import annotations
 

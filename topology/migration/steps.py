@@ -58,7 +58,7 @@ class Gap:
     exchange were unroutable. RabbitMQ dropped the messages that the plugin had due in that time.
 
     `lasted_s`: how many seconds; None: an earlier command deleted the exchange. `held`: how many messages the plugin
-    held before; None: unknown. `due_per_s`: how many it delivered a second before; None: not measured.
+    held before; None: unknown. `due_per_s`: how many messages a second the plugin delivered before; None: not measured.
     """
 
     exchange: str

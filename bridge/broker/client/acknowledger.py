@@ -45,7 +45,7 @@ class Acknowledger:
         self._window.delivered(tag)
 
     async def ack(self, tags: Iterable[int]) -> None:
-        """Acknowledges deliveries. One frame acknowledges many if all deliveries before them are finished too.
+        """Acknowledges deliveries. One frame acknowledges many deliveries if all earlier deliveries are finished.
 
         Raises:
             BrokerUnavailable: the channel is closed, and RabbitMQ redelivers them.

@@ -41,7 +41,8 @@ class Confirms:
         return self._errors.count(None) > len(self._open)
 
     def errors(self, unanswered: BrokerUnavailable | None = None) -> list[BrokerUnavailable | None]:
-        """Returns for each message why it is not confirmed, or None; `unanswered` for messages without an answer."""
+        """Returns one item for each message of the burst: None if the message is confirmed, else the error.
+        `unanswered`: the error of messages that RabbitMQ has not answered yet."""
         errors = self._errors.copy()
         for tag in self._open:
             index = tag - self._last - 1  # from the end

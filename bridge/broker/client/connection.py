@@ -243,8 +243,8 @@ class BrokerConnection:
 
         A broker that blocks publishers is not away. If a node does not answer and there are other nodes, the bridge
         leaves the node. It may be frozen or cut off from the majority; a node that is cut off answers some calls, but
-        never those that need a queue. So if a queue has confirmed a message over the connection meanwhile, the node is
-        neither, and the bridge stays.
+        never those that need a queue. So if a queue has confirmed a message over the connection meanwhile, the node
+        works, and the bridge stays with it.
         """
         generation, began_s = self.generation, monotonic()
         async with translated():

@@ -18,8 +18,8 @@ from bridge.model.errors import BrokerUnavailable
 
 @dataclass(slots=True)
 class Delivery:
-    """One delivered message. `acknowledger`: the channel's, which acknowledges many deliveries with one frame. None:
-    the delivery is acknowledged by itself."""
+    """One delivered message. `acknowledger`: that of the channel, with which one frame acknowledges many deliveries.
+    None: each delivery needs a frame for its ack."""
 
     channel: aiormq.Channel
     delivery_tag: int

@@ -54,7 +54,7 @@ class Gets:
             raise Unread("RabbitMQ closed the channel over a get from a missing queue") from error
 
     def answered(self, delivery: Delivery | None, behind: int) -> None:
-        """Hands RabbitMQ's next answer to its caller."""
+        """Hands RabbitMQ's next answer to the caller of the oldest unanswered get."""
         answer = self._unanswered.popleft()
         if answer.done():
             self._requeue(delivery)

@@ -156,8 +156,8 @@ def index(properties: Properties, body: bytes) -> Index:
 
 
 def _former_index(body: bytes, at: int, copies: int) -> Index:
-    """As `index`, for a bundle of the former format, which has no second line. All copies count as due with the
-    earliest."""
+    """Returns what `index` returns, for a bundle of the former format, which has no second line. All copies count as
+    due with the earliest."""
     dues_ms: list[int] = []
     offsets = [at]
     for _ in range(copies):

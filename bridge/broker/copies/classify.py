@@ -38,10 +38,10 @@ _FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, OSError)
 class Due:
     """A copy out of the wheel.
 
-    `tag`: the delivery tag. `original`: put aside if the copy can't be published. It is the message as it was
-    delivered, or the copy itself if that came in a bundle. `stranded_ms`: what is left of the delay in its key, if a
-    slot was missing on its way; else 0. `kind`: the kind in its key. `waited_ms`: how long the wheel has kept the copy,
-    if that was its whole delay; None: it may have waited less.
+    `tag`: the delivery tag. `original`: the message as it was delivered, or the copy itself if the copy came in a
+    bundle. The checkpoint puts `original` aside if the copy can't be published. `stranded_ms`: what is left of the
+    delay in its key, if a slot was missing on its way; else 0. `kind`: the kind in its key. `waited_ms`: how long the
+    wheel has kept the copy, if that was its whole delay; None: it may have waited less.
     """
 
     tag: int

@@ -185,7 +185,7 @@ def shorter(live_for_ms: int, expiration: str | None) -> int:
     `expiration`.
 
     `live_for_ms`: what is left of the message's time to live; 0: no end. `expiration`: the property that an AMQP client
-    set, in ms; it counts from now; None: it set none.
+    set, in ms; it counts from now; None: the client set none.
     """
     if expiration is None:
         return live_for_ms

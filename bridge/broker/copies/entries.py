@@ -8,8 +8,8 @@ in Unix ms: when the copy is due, when it expires, and when the message was crea
 the other AMQP properties follow if a message has more than a JSON body. Last come exchange and routing key of the
 message's target, if it has one.
 
-The topic is in the bundle's key and never in the entry. RabbitMQ has checked the publisher's rights for the key. So a
-client that forges an entry can do no more than a client that publishes a forged copy alone.
+The topic is in the bundle's routing key and never in the entry. RabbitMQ has checked the publisher's rights for this
+routing key. So a client that forges an entry can do no more than a client that publishes a forged copy alone.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def encode(copy: Copy) -> bytes | None:
 
 
 def decode(topic: str, entry: bytes, *, now_ms: int) -> Copy:
-    """Returns the copy of an entry. `topic`: the one in its bundle's key.
+    """Returns the copy of an entry. `topic`: from the routing key of the bundle.
 
     Raises:
         ValueError, TypeError: the bytes are no entry, or a client has forged them.

@@ -50,8 +50,9 @@ class OpenBundle:
         then.
 
         If that copy seems to be due much later, the clock is behind the clock that wrote the due moments. Copies are
-        still taken as if it were right, and Redis decides about each. If the bundle seems late, the clock may be ahead.
-        Then nobody knows what is left of each delay. `short_ms`: by how much at most the wheel brings a copy too early.
+        still taken as if the clock were right, and Redis decides about each copy. If the bundle seems late, the clock
+        may be ahead. Then nobody knows what is left of each delay. `short_ms`: by how much at most the wheel brings a
+        copy too early.
         """
         if self.waited_ms is None:
             return

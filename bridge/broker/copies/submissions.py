@@ -4,9 +4,9 @@ x-delay            milliseconds from now: a number, or digits as text or bytes; 
 x-deliver-at       an instant in Unix milliseconds, in place of x-delay
 x-delay-exchange, x-delay-routing-key    the target; without them the message goes to the topic in its routing key
 
-Such a message came over one of three exchanges: `delay.in`; `delay.in.E`, whose target is the exchange E; or `delay`,
-with a key that is none of the wheel. The bridge drops other headers with the prefix `x-delay-`. So a consumer that
-passes a delivery on with all its headers sets none of the bridge's.
+Such a message came over one of three exchanges: `delay.in`; `delay.in.E`, for the target exchange E; or `delay`,
+without a wheel key. The bridge drops other headers with the prefix `x-delay-`. So a consumer may publish a delivery
+again with all its headers: those that the bridge had set do not count.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _MOST_DIGITS: Final = 20
 
 @fast_dataclass(frozen=True, slots=True)
 class Submission:
-    """A message to accept. `tag`: the delivery tag. `original`: put aside if the message can't be accepted.
+    """A message to accept. `tag`: the delivery tag. `original`: the message as it was delivered, which is put aside if
+    the bridge can't accept it.
 
     `message_id` empty: the client gave none. At most one of `delay_ms` and `deliver_at_ms` is set. `again`: RabbitMQ
     may have delivered the message before. `fingerprint`: a digest of all that the client sent; equal messages have

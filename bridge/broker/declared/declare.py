@@ -22,8 +22,8 @@ _BIND_AGAIN_AFTER_S = 30.0
 
 
 class DeclareRefused(BrokerUnavailable):
-    """RabbitMQ refuses to declare an object, for example because the virtual host has its most queues. It answers other
-    calls."""
+    """RabbitMQ refuses to declare an object, for example because the virtual host has reached its limit of queues.
+    RabbitMQ answers other calls."""
 
 
 class _OverLimit(DeclareRefused, Undeclarable):

@@ -232,7 +232,7 @@ class Declared:
         return sum([await self.depth(lane.checkpoint) for lane in self.wheel.lanes.existing.each_lane])
 
     async def slot_depths(self) -> dict[str, tuple[int, int]]:
-        """As `Broker.slot_depths`, for the lanes that were found last."""
+        """Counts the messages in each slot as `Broker.slot_depths` does, in the lanes that were found last."""
         lanes = self.wheel.lanes.existing.each_lane
         async with self._looking:
             depths = await self._declarer.depths(plan.slots(self.wheel.lanes.existing).queues)

@@ -69,7 +69,7 @@ def letters_without_queue(topic: str, queue: str) -> Finding:
 
 def undeclared(mended: Mended, topic_of: Callable[[str], str | None]) -> list[TopologyFinding]:
     """Returns a finding for each missing object that RabbitMQ refuses to declare. `topic_of`: returns the topic of a
-    queue's name; None: it belongs to none."""
+    queue, by the queue's name; None: the queue belongs to no topic."""
     findings = []
     for name, reason in mended.refused.items():
         topic = topic_of(name)

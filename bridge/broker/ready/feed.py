@@ -1,4 +1,4 @@
-"""Feeds the pulls of one queue through one shared consumer. RabbitMQ sends it a message as soon as one is ready.
+"""Feeds the pulls of one queue through one shared consumer. RabbitMQ sends each message as soon as it is ready.
 
 The messages that the consumer got are in hand until a pull takes them. The window is the most messages that are in hand
 or not acknowledged yet.

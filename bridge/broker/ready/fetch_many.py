@@ -1,8 +1,9 @@
 """Fetches many messages of one queue at once, in order, and no more than are wanted.
 
-It uses a consumer whose prefetch is the wanted number, so RabbitMQ sends all messages in one go. Each `basic.get` would
-be a round trip through the queue's log. The consumer is cancelled before any message is acknowledged, as RabbitMQ would
-deliver more otherwise. No message is requeued, because that counts towards its delivery limit.
+The fetch uses a consumer whose prefetch is the wanted number, so RabbitMQ sends all messages in one go. Each
+`basic.get` would be a round trip through the queue's log. The consumer is cancelled before any message is acknowledged,
+as RabbitMQ would deliver more otherwise. No message is requeued, because a requeue counts towards the queue's delivery
+limit.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _PAGE: Final = 1_000
 
 class Api:
     """Makes the calls of one command. `replayed`: whether the last answer repeats the answer to an earlier send.
-    `etag`: the ETag of the message in the last answer; None: it has none."""
+    `etag`: the ETag of the message in the last answer; None: the answer has none."""
 
     def __init__(self, url: str, token: str | None, tls: ssl.SSLContext | None) -> None:
         """`token`: None for a bridge without tokens. `tls`: None for plain HTTP."""
@@ -126,7 +126,8 @@ def message_path(topic: str, message_id: str, rest: str = "") -> str:
 
 
 def document(members: Mapping[str, Any]) -> bytes:
-    """Returns a JSON object for a request. Leaves out members that are None. A member of bytes is JSON already."""
+    """Returns a JSON object for a request. Leaves out members that are None. A value of the type `bytes` is JSON
+    already."""
     written = (
         b"%b:%b" % (json.dumps(name).encode(), value if isinstance(value, bytes) else json.dumps(value).encode())
         for name, value in members.items()

@@ -161,7 +161,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def stood_still(self) -> None:
         """Refuses the requests that this connection has read and not begun. If reading is paused, unread requests may
-        be as old, so it refuses them too."""
+        have waited as long, so it also refuses those."""
         self._is_old = self._is_old or self.flow.read_paused
         refuse: Any = self.pulse.refuse
         self.pipeline = deque((cycle, refuse) for cycle, _ in self.pipeline)

@@ -28,9 +28,9 @@ _ROUNDS: Final = 4
 
 
 class Pulse:
-    """Beats while the event loop runs. `limit_s`: the longest stall after which the bridge carries out requests that
-    waited. `fresh_until_s`: a moment of `monotonic()`. A request that the loop reads later may have waited longer than
-    the limit.
+    """Checks four times a second whether the event loop stood still. `limit_s`: the longest stall after which the
+    bridge carries out requests that waited. `fresh_until_s`: a moment of `monotonic()`. A request that the loop reads
+    later may have waited longer than the limit.
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -41,7 +41,7 @@ class Pulse:
         self.fresh_until_s = inf
 
     def start(self, connections: Collection[Any]) -> None:
-        """Begins to beat. `connections`: the server's collection of open connections, which it keeps up to date."""
+        """Begins the checks. `connections`: the server's collection of open connections, which it keeps up to date."""
         self._connections = connections
         self._last_s = monotonic()
         self._beat()
@@ -83,8 +83,8 @@ class Pulse:
         return begin
 
     def _beat(self, rounds: int = 0) -> None:
-        """Looks for a stall, and plans the next beat. `rounds`: after so many more rounds of the loop, requests that it
-        reads are fresh."""
+        """Looks for a stall, and plans the next beat. `rounds`: for so many more rounds of the event loop, each request
+        that the loop reads counts as old."""
         loop, now_s = asyncio.get_running_loop(), monotonic()
         stood_s, self._last_s = now_s - self._last_s, now_s
         if stood_s > self._limit_s:

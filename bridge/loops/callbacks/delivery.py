@@ -187,7 +187,7 @@ class Delivery:
         return sha256(destination.url.origin.encode()).hexdigest()[:16]
 
     async def _hold(self, receiver: str, for_ms: int) -> None:
-        """Stores a hold, which all processes keep: the receiver has asked for no calls for `for_ms`."""
+        """Stores a hold, which all processes obey: the receiver has asked for no calls for the next `for_ms`."""
         if receiver == self._subscription.id:
             self.held_until_s = monotonic() + for_ms / 1_000
         HELD.add(self._topic)

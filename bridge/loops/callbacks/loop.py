@@ -52,7 +52,8 @@ class Loop:
         )
 
     async def run(self) -> NoReturn:
-        """Runs for ever, and waits for servers that are away. A failing receiver does not make the process unready."""
+        """Keeps the workers running for ever, and waits for servers that are away. A failing receiver does not make the
+        process unready."""
         try:
             await retrying(self._following, self._follow)
         finally:

@@ -106,7 +106,7 @@ class Batches:
 
     async def _ghosts(self, items: Sequence[Item]) -> set[int]:
         """Returns the indexes of lease copies that are ghosts by their epoch. Most leased messages were acked long ago.
-        So one cheap call for several records of one home saves a full call for each copy."""
+        So one cheap call for several records of one home (`Keys.home`) saves a full call for each copy."""
         leases = {
             at: item.copy
             for at, item in enumerate(items)
@@ -177,7 +177,7 @@ class Batches:
         return None
 
     async def _perform(self, cases: Sequence[Case]) -> None:
-        """Carries out the steps. Each one begins at its moment."""
+        """Carries out the steps. Each step begins at its `not_before_ms`, or now if that has passed."""
         now_ms, now_s = self._store.clock.now_ms(), monotonic()
         by_wait: dict[float, list[tuple[Case, Publish | Succeed[Named]]]] = {}
         for case in cases:
@@ -251,8 +251,8 @@ class Batches:
         return after_fire(self._records, item.copy, cast("Outcome[FireVerdict]", outcome), item.stranded_ms)
 
     def _note_arrival(self, case: Case) -> None:
-        """Makes the confirm of a release note its moment. If a caller may wait for the copy's arrival, the confirm also
-        notes the arrival."""
+        """Makes the publisher confirm of a release note when it came. If a caller may wait for the copy's arrival, the
+        confirm also notes the arrival."""
         decision, item = case.decision, case.item
         if not isinstance(decision, Perform) or decision.step.publication.route not in _RELEASES:
             return
@@ -288,7 +288,7 @@ class Batches:
         return ceil(self._declared.dead_settles_in_s(topic) * 1_000)
 
     async def _keep_bodies(self, cases: Sequence[Case], policies: Mapping[str, Effective]) -> None:
-        """Keeps bodies in Redis for the records that this batch made. These are of messages that AMQP clients
+        """Keeps bodies in Redis for the records that this batch made. Such a record is of a message that an AMQP client
         published, or of any message after Redis has lost its records."""
         calls: list[Call[Outcome[KeepVerdict]]] = []
         for case in cases:

@@ -15,8 +15,8 @@ Item = Due | Returned
 
 @dataclass(slots=True)
 class Case:
-    """One copy of a batch. `result`: of the decision's step; None until then, or without a `name`. `arrived_ms`: when
-    RabbitMQ confirmed a release, in Unix ms; None: unknown."""
+    """One copy of a batch. `result`: the result of the decision's step; None before the step is carried out, or if it
+    has no `name`. `arrived_ms`: when RabbitMQ confirmed a release, in Unix ms; None: unknown."""
 
     item: Item
     outcome: Asked

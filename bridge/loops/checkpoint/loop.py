@@ -22,7 +22,8 @@ class Checkpoint:
         self.status = Status(context.part_name("checkpoint"), retry_s=RETRY_MS / 1_000)
 
     async def run(self) -> NoReturn:
-        """Runs for ever. While RabbitMQ or Redis is away, it tries again every half second."""
+        """Runs the lane's checkpoint for ever, one session after another. While RabbitMQ or Redis is away, the loop
+        tries again every half second."""
         if self._lane:
             # So every line of its log names the lane.
             structlog.contextvars.bind_contextvars(lane=self._lane)

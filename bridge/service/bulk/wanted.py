@@ -15,7 +15,7 @@ from bridge.service.horizon import check_horizon
 
 class Moment(NamedTuple):
     """The due moment that a caller asks for: a delay from the begin of the action, or an instant in Unix ms. If both
-    are None, it is the begin."""
+    are None, the due moment is the begin of the action."""
 
     delay_ms: int | None = None
     deliver_at_ms: int | None = None

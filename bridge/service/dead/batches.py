@@ -24,8 +24,8 @@ from bridge.store.messages.outcomes import Outcome
 
 @dataclass(frozen=True, slots=True)
 class _OfTopic:
-    """The targets of one topic. `letters`: those that are still dead letters, with their records. `others`: those that
-    are not, with their records, if there are any.
+    """The targets of one topic, each with its record. `letters`: the targets that are still dead letters. `others`: all
+    other targets; None: Redis has no record.
 
     `is_targeted`: the messages are known to have a target, so they are not in their topic's dead-letter queue.
     """
@@ -37,7 +37,8 @@ class _OfTopic:
 
 
 class Settled(NamedTuple):
-    """The outcome of the call that was to replay or drop a dead letter. `envelope`: its content; empty for a drop."""
+    """The outcome of the call that was to replay or drop a dead letter. `envelope`: the dead letter's content; empty
+    for a drop."""
 
     outcome: Outcome[LetterVerdict]
     envelope: Envelope

@@ -218,7 +218,8 @@ class Dead:
     async def _sweep_own(
         self, topic: str, limit: int, decide: Decide, policy: Effective, held: list[Taken]
     ) -> list[Outcome[LetterVerdict]]:
-        """As `_sweep`, for the topic's own dead-letter queue. `held`: gets deliveries that must not be settled yet."""
+        """Does the work of `_sweep` for the topic's own dead-letter queue. `held`: gets deliveries that must not be
+        settled yet."""
         outcomes: list[Outcome[LetterVerdict]] = []
         left = limit if await self._may_have_letters(topic) else 0
         while left > 0:
@@ -236,8 +237,8 @@ class Dead:
     async def _sweep_unroutable(
         self, topic: str, limit: int, decide: Decide, policy: Effective
     ) -> list[Outcome[LetterVerdict]]:
-        """As `_sweep`, for the queue that all topics share. The search requeues deliveries that must not be settled
-        yet."""
+        """Does the work of `_sweep` for the queue that all topics share. The search requeues deliveries that must not
+        be settled yet."""
         outcomes: list[Outcome[LetterVerdict]] = []
         while (left := limit - len(outcomes)) > 0 and not await self._unroutable.is_empty():
             async with self._unroutable.of(topic, most=min(left, _SEARCHED)) as taken:

@@ -1,13 +1,13 @@
 """Finds the present ids of dead letters whose ids new messages have taken. Pure.
 
 The script that begins the new message gives the dead letter's record a new id (`aside_id`). The copy in the dead-letter
-queue keeps the first id. If a client sends a message under that new id too, the record moves to the next one. So a
+queue keeps the first id. If a client then sends a message under this new id, the record moves to the next id. So a
 process that takes the copy looks under each of the dead letter's `names`, in order. A record moves only forwards, so
 the process can't miss it.
 
 If there is no record under any of these names, the records of other messages there decide (`Sight`). The copy is
-acknowledged only if they prove that the dead letter was replayed or dropped. If they prove nothing, Redis has lost the
-record, and the dead letter is settled under a name that no message has.
+acknowledged only if they prove that the dead letter was replayed or dropped. If these records prove nothing, Redis has
+lost the record, and the dead letter is settled under a name that no message has.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def names(letter: Copy) -> list[str]:
 
 
 def sought(records: Records, letter: Copy, decide: Decide) -> Work[LetterVerdict]:
-    """Returns the work that finds the dead letter's present id and then settles it. `letter`: its copy, with the id
-    there. If it must not be settled yet, its delivery is held."""
+    """Returns the work that finds the dead letter's present id and then settles the dead letter. `letter`: the copy in
+    the dead-letter queue, with the id that it has there. A dead letter that must not be settled yet is held."""
     return _Look(_Search(records, letter, decide, names(letter)), 0)
 
 
@@ -108,14 +108,15 @@ class _Search:
         return at + 1 < len(self.names)
 
     def decided(self, at: int) -> _Decided:
-        """Returns the work that settles the dead letter under one name. `at`: its index."""
+        """Returns the work that settles the dead letter under one of the ids in `names`. `at`: the index of this id."""
         return _Decided(self, at, self.decide(replace(self.letter, id=self.names[at])))
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Looks under one name. `at`: its index. `free`: the index of the first earlier name without a record; None: all
-    have one. `is_passed`: a record under an earlier name shows that the dead letter had moved on or was settled."""
+    """Looks under one name. `at`: the index of this name. `free`: the index of the first earlier name without a record;
+    None: all earlier names have one. `is_passed`: a record under an earlier name shows that the dead letter had moved
+    on or was settled."""
 
     search: _Search
     at: int
@@ -155,7 +156,7 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """Settles the dead letter under one name, and looks under the next one if a new message has taken this one
+    """Settles the dead letter under one name, and looks under the next name if a new message has taken this name
     meanwhile."""
 
     search: _Search

@@ -55,7 +55,7 @@ class Probed:
     ) -> None:
         """`probe`: does what a send does; it raises a BridgeError if a send would fail, and returns findings.
         `troubled_s`: returns the moment of `monotonic()` at which a call of the server last failed or timed out.
-        `server`: its name in texts. `part`: its name among the parts. `within_s`: how long a send may take."""
+        `server`: the server's name in texts. `part`: its name among the parts. `within_s`: how long a send may take."""
         self.outage = Outage(part)
         self.troubled_s = troubled_s
         self._probe = probe

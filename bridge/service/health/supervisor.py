@@ -142,7 +142,7 @@ class Status:
 
     async def attempt(self, once: Callable[[], Awaitable[float | None]]) -> float | None:
         """Runs a pass or a session, and notes how it ended. Returns the seconds to wait before the next one; None: for
-        ever. `once`: returns the same after a pass that went well."""
+        ever. `once`: returns these seconds, or None, after a pass that went well."""
         try:
             pause_s = await once()
         except Unavailable as error:
@@ -169,7 +169,7 @@ class Status:
 
 
 class Joined:
-    """The status of a loop that runs other loops. Its state is the worst of theirs (`part_state.worst`)."""
+    """The status of a loop that runs other loops. Its state is the worst state of those loops (`part_state.worst`)."""
 
     def __init__(self, name: str, others: Callable[[], Iterable[Reported]]) -> None:
         self.name = name

@@ -27,7 +27,7 @@ MOST_COST: Final = 20_000
 
 
 class Index(NamedTuple):
-    """One bucket of one topic."""
+    """One bucket of one topic. Its entries in all wanted states count as one index."""
 
     topic: str
     bucket: int
@@ -97,8 +97,8 @@ class Merge:
     def take(self, most: int) -> list[Found]:
         """Returns the next entries in order, up to `most`, as far as no unread entry can come before them.
 
-        Moves `position` behind the returned entries. If it returns all of these, `position` moves on to where the
-        indexes were read, past entries that do not match.
+        Moves `position` behind the returned entries. If it returns all entries that can be taken now, `position` moves
+        on to where the indexes were read, past entries that do not match.
         """
         self._known.sort(key=_position, reverse=self._descends)
         certain = self._known

@@ -1,8 +1,8 @@
 """Samples the figures of all pools, at most every two seconds, however many clients look at them.
 
-After a sample it rests for nine times as long as Redis took to count. So many topics slow down the sampling, and not
-Redis. The wait for a server that does not answer does not count for the rest: the figures would be old while an
-operator looks for the fault.
+After a sample the sampler rests for nine times as long as Redis took to count. So a large number of topics slows down
+the sampling, and not Redis. The wait for a server that does not answer does not lengthen the rest: an operator who
+looks for the fault needs new figures.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Sample:
 
 class Overview:
     """The sampler of one process. `health`: returns the health of all worker processes of its `serve`. `worker_rpc`:
-    asks these for counts."""
+    asks the other worker processes for their counts."""
 
     def __init__(
         self, services: Mapping[str, Service], health: Callable[[], Awaitable[Health]], worker_rpc: WorkerRpc

@@ -25,7 +25,7 @@ from bridge.service.protocol.succession import Succession
 
 @fast_dataclass(frozen=True, slots=True)
 class Acked(Generic[V]):
-    """The delivery is acknowledged: RabbitMQ has its successor, or needs none."""
+    """The delivery is acknowledged: RabbitMQ has the copy's successor, or the copy needs none."""
 
     result: Result[V]
 
@@ -72,8 +72,8 @@ class Put(Generic[V]):
 
 
 async def settle(succession: Succession, deliveries: Sequence[Taken], works: Sequence[Work[V]]) -> list[Settlement[V]]:
-    """Carries out the work of each delivery, and settles the deliveries. Returns how, in order. If a call fails by a
-    fault of this program, requeues all that are not settled yet."""
+    """Carries out the work of each delivery, and settles the deliveries. Returns how each delivery was settled, in
+    order. If a call fails by a fault of this program, requeues all deliveries that are not settled yet."""
     unsettled, settled = dict(enumerate(deliveries)), dict[int, Settlement[V]]()
     under_way = dict(enumerate(works))
     try:

@@ -78,13 +78,14 @@ class Succession:
 
     @classmethod
     def of_calls(cls, context: Context) -> Succession:
-        """Carries out the steps of clients' calls. These make sure that their topic is listed, so its queues are
-        declared."""
+        """Returns the object that carries out the steps of clients' calls. A client's call puts its topic on the list,
+        so the topic's queues are declared."""
         return cls(context.store, context.broker.copy_publisher)
 
     @classmethod
     def of_copies(cls, context: Context) -> Succession:
-        """Carries out the steps of copies that exist already. Their topic may be removed by now, and stays removed."""
+        """Returns the object that carries out the steps of copies that exist already. Their topic may be removed by
+        now, and stays removed."""
         return cls(context.store, context.broker.releases)
 
     async def perform(self, steps: Sequence[Step[V]]) -> list[Result[V]]:

@@ -135,8 +135,8 @@ def as_recorded(copy: Copy, record: Record) -> Copy:
 
 def left_at_most(copy: Copy, record: Record) -> int:
     """Returns how many ms a copy that left the wheel may have to wait at most: until the moment to which its message
-    was moved or its lease extended, and a little more. This bounds the wait if the clock of Redis was set back, which
-    makes it seem longer."""
+    was moved or its lease extended, and a little more. This bounds the wait if the clock of Redis was set back: then
+    the wait seems longer than it is."""
     later_ms = max(record.due_ms, record.lease_until_ms) - copy.due_ms
     return max(0, later_ms) + EARLY_AT_MOST_MS
 
@@ -144,8 +144,8 @@ def left_at_most(copy: Copy, record: Record) -> int:
 def later(copy: Copy, now_ms: float, kind: CopyKind) -> Publication:
     """Returns the publication of a copy into the wheel, where it stays until it is due. `kind`: not `PLAIN`.
 
-    A copy that is due now also takes this way. It reaches the checkpoint at once, which releases it only once its
-    record names it.
+    A copy that is due now also takes this way. Such a copy reaches the checkpoint at once. The checkpoint releases it
+    only once the record names the copy.
     """
     return Publication(copy=copy, route=Route.WHEEL, left_ms=max(0.0, copy.due_ms - now_ms), kind=kind)
 

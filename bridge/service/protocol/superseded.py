@@ -1,4 +1,4 @@
-"""Finds copies that are ghosts by their epoch, with one call for many records of one home."""
+"""Finds copies that are ghosts by their epoch, with one call for many records of one home (`Keys.home`)."""
 
 from __future__ import annotations
 

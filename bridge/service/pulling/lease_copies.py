@@ -45,10 +45,12 @@ def late_step(records: Records, copy: Copy, left_ms: float, now_ms: float) -> Su
 
 
 def missing_step(records: Records, delivered: Copy, outcome: Outcome[StrEnum]) -> Succeed[LeaseCopyVerdict]:
-    """Returns the step for a delivered copy of a leased message, after the leasing process has died or lost it. The
-    step publishes the lease copy. If the lease lasts longer than this copy waits, the checkpoint holds the copy.
+    """Returns the step that publishes the missing lease copy of a leased message. `delivered`: the delivered copy,
+    which comes again because the leasing process has died or has lost its channel.
 
-    `outcome`: of the call that found the lease; its `extra` is the milliseconds until the lease ends.
+    The lease copy waits in the wheel for at most `MISSING_AT_MOST_MS`. If the lease lasts longer, the checkpoint holds
+    the lease copy back. `outcome`: the answer of the call that found the lease; its `extra` is the milliseconds until
+    the lease ends.
     """
     now_ms, left_ms = outcome.now_ms, min(outcome.extra, MISSING_AT_MOST_MS)
     copy = named_by(outcome.found, delivered, now_ms + left_ms)

@@ -16,8 +16,8 @@ from bridge.service.pulling.want import Want
 
 
 class LeaseGroups:
-    """The groups of one topic. `in_flight`: how many groups are being leased. `out`: how many messages are being
-    leased. `heard_s`: when a group was last leased, a moment of `monotonic()`."""
+    """Leases the messages of one topic in groups. `in_flight`: how many groups are being leased now. `out`: how many
+    messages these groups have. `heard_s`: the moment of `monotonic()` at which the latest group was leased."""
 
     def __init__(
         self,

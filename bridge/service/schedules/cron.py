@@ -8,8 +8,9 @@ Debian's cron (man 8 cron):
 * An expression whose minute or hour begins with `*` names every such minute that really passes. No minute of a gap
   matches, and the minutes of a repeated hour match twice.
 
-cronsim does so too, except where clocks change by half an hour (Australia/Lord_Howe): there it leaves out matches of
-the second kind of expression. So this module matches such an expression separately within each span of one UTC offset.
+cronsim follows these rules, except where clocks change by half an hour (Australia/Lord_Howe): there it leaves out
+matches of the second kind of expression. So this module matches such an expression separately within each span of one
+UTC offset.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def check(expression: str) -> None:
     """Checks a cron expression of five fields.
 
     Raises:
-        ValueError: the expression is wrong; the text says why, and continues a sentence that begins with its name.
+        ValueError: the expression is wrong; the text says why, and continues a sentence that begins with `cron`.
     """
     if expression.startswith("@"):
         raise ValueError(f"must have 5 fields, or be one of {', '.join(_WORDS)}")

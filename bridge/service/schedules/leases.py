@@ -105,8 +105,8 @@ def stored_schedules(pools: Pools, *, of_loops: bool = False) -> StoredSchedules
 
 
 async def former_lives(pools: Pools, schedule: Schedule) -> bool:
-    """Whether the message of the schedule's former tick has not ended. False without a look if its overlap rule allows
-    overlaps.
+    """Whether the message of the schedule's former tick has not ended. Returns False without a look-up if the
+    schedule's overlap rule allows overlaps.
 
     Raises:
         StoreUnavailable

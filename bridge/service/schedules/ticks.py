@@ -1,7 +1,7 @@
 """Decides which ticks of a schedule become messages. Pure.
 
-A schedule has a position: a moment up to which it is decided for each tick whether it is sent. A plan decides this for
-the ticks from the position up to a little ahead of now, and names the new position.
+A schedule has a position: a moment up to which the bridge has decided for each tick whether to send it. A plan decides
+this for the ticks from the position up to a little ahead of now, and names the new position.
 """
 
 from __future__ import annotations

@@ -92,7 +92,8 @@ class Try:
 
     def sent_before(self, draft: Draft, message: Message | None) -> bool:
         """Whether an earlier try has sent the draft. `message`: the message under the draft's id; None: there is none.
-        It was sent by a try if its content is the draft's, and it was created after the first try began."""
+        An earlier try has sent this message if its content equals the draft's, and it was not created before the first
+        try began."""
         if message is None or self.began_ms is None or message.record.created_ms < self.began_ms:
             return False
         return other_field(message.envelope, draft.envelope) is None

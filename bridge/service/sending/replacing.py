@@ -42,7 +42,7 @@ class Replacing:
 
     async def put(self, draft: Draft, maker: Maker | None = None, *, waits: bool = False) -> Sent:
         """Sends the draft, which has an id, and ends the live message of that id, leased or not. If a consumer holds
-        the old message and settles it by id, it settles the new message.
+        the old message and settles it by id, this settles the new message.
 
         `maker`: as in `Policies.used`. `waits`: if the old message is just being released, waits for its due moment and
         replaces it then.

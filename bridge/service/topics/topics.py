@@ -104,7 +104,7 @@ class Topics:
         """Checks that the topic is on the list.
 
         Raises:
-            NotFound: it is not.
+            NotFound: the topic is not on the list.
             StoreUnavailable
         """
         if not await self._list.listed([topic]):
@@ -243,7 +243,7 @@ class Topics:
 
     async def _listed(self, topic: str, states: Iterable[State]) -> AsyncIterator[list[str]]:
         """Yields ids of messages with one of the states, a page at a time, always from the beginning. The caller
-        changes the messages of each page, and it ends when none is left."""
+        changes the messages of each page. The iterator ends when no message has one of the states."""
         digits = "".join(str(int(state)) for state in states)
         while entries := await pages.page(
             self._store,

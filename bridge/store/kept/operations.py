@@ -118,7 +118,7 @@ class StoredOperations:
         return known
 
     async def get(self, operation_id: str, *, work: bool = False) -> Stored | None:
-        """Returns the operation; None if there is none. `work`: read `Stored.work` too."""
+        """Returns the operation; None if there is none. `work`: also reads `Stored.work`."""
         fields = (*_SHOWN, "work") if work else _SHOWN
         return _stored(operation_id, await self._store.command("HMGET", self._keys.operation(operation_id), *fields))
 

@@ -127,7 +127,8 @@ class StoredSchedules:
         return found
 
     async def get_many(self, names: Sequence[str], *, messages: bool = True) -> list[StoredSchedule | None]:
-        """Returns the schedules of these names, in order; None for a name that nobody has."""
+        """Returns the schedules with these names, in order; None for a name without a schedule. `messages` False:
+        leaves out the messages of the schedules."""
         fields = (_SPEC, _STATE, _MESSAGE) if messages else (_SPEC, _STATE)
         found = await self._store.commands([("HMGET", self._keys.schedule(name), *fields) for name in names])
         return [

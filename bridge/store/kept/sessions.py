@@ -1,4 +1,4 @@
-"""Keeps the sessions of browsers in Redis: of each, the hash of its secret and the moment when it ends."""
+"""Keeps the sessions of browsers in Redis: the hash of each session's secret, and the moment when the session ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps subscriptions in Redis, their counters, and their holds: pauses of callbacks that all processes keep.
+"""Keeps subscriptions in Redis, their counters, and their holds: pauses of callbacks that all processes obey.
 
 All subscriptions are in one hash, as JSON by topic. The field `/ended/<id>` says when a receiver ended a subscription,
 and `/version` changes with every write. No topic begins with a slash.
@@ -84,7 +84,7 @@ class StoredSubscriptions:
         return max(0, whole(await self._store.command("PTTL", self._keys.push_hold(topic, receiver))))
 
     async def tell(self, topic: str, own_id: str, counter: str, **latest: str | int | bytes) -> None:
-        """Adds 1 to a counter of the subscription, and sets its fields `latest`."""
+        """Adds 1 to a counter of the subscription, and sets the fields in `latest`."""
         key = self._keys.push_tally(topic, own_id)
         flat = [part for field in latest.items() for part in field]
         await self._store.commands([("HINCRBY", key, counter, 1), ("HSET", key, *flat), ("PEXPIRE", key, _TALLY_MS)])

@@ -417,7 +417,8 @@ class Records:
         return Call(SCRIPTS["page"], plain(read_part), self.keys.indexes(topic, bucket)[:7], args)
 
     def labelled(self, topic: str, bucket: int, *, labels: str, **of_page: Any) -> Call[Part]:
-        """As `page`, but lists only messages that have all these labels. `labels`: as `labels.packed` writes them."""
+        """Lists messages as `page` does, but only those that have all these labels. `labels`: as `labels.packed` writes
+        them."""
         page = self.page(topic, bucket, **of_page)
         return Call(
             SCRIPTS["labelled"], page.read, (*page.keys, self.keys.indexes(topic, bucket)[-1]), (*page.args, labels)

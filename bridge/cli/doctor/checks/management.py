@@ -82,7 +82,7 @@ def _versions(connections: Sequence[Any], prefix: str) -> Iterator[str]:
 
 
 def said(facts: Facts) -> set[str]:
-    """Returns the texts of all faults that a running bridge's watch reports as findings too."""
+    """Returns the texts of the faults that the watch of a running bridge also reports."""
     checks = (other_policies, retry_policies, timeout_policies, objects, expired)
     verdicts = [_over_managed(findings)(facts) for findings in checks]
     return {fault.found for verdict in verdicts if not isinstance(verdict, Missing) for fault in verdict}

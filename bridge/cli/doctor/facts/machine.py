@@ -26,9 +26,9 @@ _DAY_S: Final = 86_400
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """Facts about this machine. `access`: why `serve` would not start because no setting says who may call; None: a
-    setting says so. `taken`: why a bridge can't listen, by address. `days_left`: the days until a certificate expires,
-    by its file or server."""
+    """Facts about this machine. `access`: the error with which `serve` refuses to start if no setting says who may
+    call; None: a setting says it. `taken`: why a bridge can't listen, by address. `days_left`: the days until a
+    certificate expires, by its file or server."""
 
     access: str | None
     taken: Mapping[str, str]

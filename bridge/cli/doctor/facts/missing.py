@@ -1,4 +1,4 @@
-"""Stands for facts that could not be gathered."""
+"""Describes facts that could not be gathered."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Stands for facts that could not be gathered. `reason`: why, as the end of "not checked: …"."""
+    """Takes the place of facts that could not be gathered. `reason`: why, as the end of "not checked: …"."""
 
     reason: str

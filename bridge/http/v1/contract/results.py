@@ -1,7 +1,7 @@
 """Defines the answers: the models document them, and the functions write them.
 
-One answer may have hundreds of some objects. The functions for these objects write JSON piece by piece, which costs a
-third of building a dict and dumping it.
+One answer may have hundreds of objects of one kind, such as messages. The functions for such objects write JSON piece
+by piece, which costs a third of building a dict and dumping it.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ Faults of the original mended here:
 * The status is 2 from the due time on.
 * An ack=false and the end of a lease wake long polls.
 * A batch keeps the order of the queue.
-* sendMsg too refuses an empty msgId.
+* sendMsg refuses an empty msgId, as every other call with a msgId does.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def check_admin_port(settings: Settings) -> None:
     """Checks that the settings say who may use the admin port.
 
     Raises:
-        Undecided: other machines could make tokens, as no setting says who may.
+        Undecided: other machines could make tokens, as no setting says who may use the admin port.
     """
     decided = settings.lmstfy_admin_port is None or settings.lmstfy_accounts or settings.access == "open"
     if not decided and not is_loopback(settings.lmstfy_admin_host):

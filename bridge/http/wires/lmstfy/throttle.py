@@ -22,7 +22,7 @@ _LONGEST_S: Final = 100 * 365 * 86_400
 
 
 def throttled(direction: Direction, handler: ApiHandler) -> ApiHandler:
-    """Returns the handler, which then refuses requests beyond the token's rate limit in this direction."""
+    """Returns a handler that refuses requests beyond the token's rate limit in this direction, and passes others on."""
 
     async def run(request: WireRequest, admitted: Admitted) -> Response:
         token, limit = admitted.token, admitted.limit
