@@ -36,7 +36,7 @@ def audit(
 ) -> None:
     """List messages whose copy is lost, and repair them.
 
-    They are past due and have no copy left, for example after somebody purged or deleted a queue.
+    Such a message is past due and has no copy left, for example after somebody purged or deleted a queue.
     Settings come from the environment (BRIDGE_…), as for `serve`. Exit code 1: some messages were not repaired, a
     server did not answer, or the checkpoint is behind, so nothing could be checked.
     """

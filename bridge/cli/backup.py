@@ -59,9 +59,9 @@ def backup(file: _File, *, json: _Json = False, pool: _Pool = DEFAULT) -> None:
 
 @app.command()
 def restore(file: _File, *, json: _Json = False, pool: _Pool = DEFAULT) -> None:
-    """Restore a backup: each message waits again until its moment.
+    """Restore a backup: each waiting message waits again until it is due.
 
-    A dead letter is in its queue again. The command changes nothing that is already there, so it can be repeated.
+    Each dead letter is in its queue again. The command changes no message that already exists, so it can be repeated.
     Settings come from the environment (BRIDGE_…), as for `serve`. Exit code 1: the file is damaged, a body is missing,
     or a server did not answer.
     """

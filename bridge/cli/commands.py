@@ -53,7 +53,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "backup",
         "Write messages, policies, subscriptions and hashes of tokens to a file.",
     ),
-    "restore": ("backup", "Restore a backup: each message waits again until its moment."),
+    "restore": ("backup", "Restore a backup: each waiting message waits again until it is due."),
 }
 
 

@@ -46,7 +46,7 @@ def show(
 def check() -> None:
     """Check the settings as `serve` does, without asking a server.
 
-    Exit code 2: a setting is unknown or wrong. One line names each, with its place.
+    Exit code 2: a setting is unknown or wrong. One line for each such setting names it and where it was given.
     """
     settings = _read()
     try:

@@ -222,9 +222,9 @@ def drain(
 ) -> None:
     """Move every message from an old prefix to the present one, then delete the old topology.
 
-    Stop the bridges of the old prefix first. Name every topic with --topic or --direct. The command binds its ready
-    queue to the new names, or moves the messages if the queue's name changes. If PREFIX is the present prefix, the
-    command moves the lanes beyond --lanes.
+    Stop the bridges of the old prefix first. Name every topic with --topic or --direct. The command binds each topic's
+    ready queue to the new names, or moves the messages if the queue's name changes. If PREFIX is the present prefix,
+    the command moves the lanes beyond --lanes.
     """
     options: Options = context.obj
     new = options.names

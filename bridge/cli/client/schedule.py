@@ -140,7 +140,8 @@ def apply(
 ) -> None:
     """Create or replace the schedules of a file. Schedules that agree with the file stay as they are.
 
-    Ends at the first one that the bridge refuses; those before it are applied. Repeat the command after a correction.
+    Ends at the first schedule that the bridge refuses; the schedules before it are applied. Repeat the command after a
+    correction.
     """
     try:
         documents = schedule_documents(file)

@@ -32,8 +32,8 @@ def ack(
 ) -> None:
     """End messages, so that they are not delivered again.
 
-    Name up to 1000 by their ids, or by the receipts of their pulls. The exit code is 4 or 5 if one was not
-    acknowledged.
+    Name up to 1000 messages by their ids, or by the receipts of their pulls. The exit code is 4 or 5 if a message was
+    not acknowledged.
     """
     given = ids or receipt or []
     if bool(ids) == bool(receipt) or len(given) > _MOST:

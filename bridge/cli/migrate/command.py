@@ -70,9 +70,9 @@ def plan(
 def apply(
     context: typer.Context, *, publishers_moved: _Moved = False, held: _Held = "wait", json: _Json = False
 ) -> None:
-    """Carry out each step that can be done now, and say what the others wait for.
+    """Carry out each step that can be done now, and say what the other steps wait for.
 
-    Exit code 5: some wait. Exit code 1 also if messages of the plugin may be lost by a replacement.
+    Exit code 5: some steps wait. Exit code 1 also if messages of the plugin may be lost by a replacement.
     """
     options: Options = context.obj
     choices = Choices(publishers_moved=publishers_moved, held=held)

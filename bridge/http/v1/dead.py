@@ -31,8 +31,8 @@ _DEAD = f"{TOPIC}/dead"
 async def list_dead(pools: Pools, call: ApiCall) -> Response:
     """Returns a page of the topic's dead letters. Each has its `reason` and its `attempts`.
 
-    When a new message takes the id of a dead letter, that one becomes `<id>~dead<number>`. A message
-    that takes this id too adds the suffix once more.
+    When a new message takes the id of a dead letter, the dead letter's id becomes `<id>~dead<number>`. When a message
+    takes that id, the dead letter's id gets the suffix once more.
 
     404: there is no such topic."""
     topic, query = call.topic, call.query(PageQuery)

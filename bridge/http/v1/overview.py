@@ -178,9 +178,9 @@ class SlotsOut(BaseModel):
 async def list_slots(pools: Pools, call: ApiCall) -> Response:
     """Returns each slot of the wheel with its length in RabbitMQ, and with the messages that wait.
 
-    The two differ. A bundle counts as one in RabbitMQ, and copies of leases and ghosts count too. A copy stays in its
-    slot while less of its delay is left, but `messages` counts by what is left. So `messages` of all slots, `overdue`
-    and `soon` add up to all waiting messages."""
+    Length and messages differ. A bundle counts as one in RabbitMQ, and copies of leases and ghosts count too. A copy
+    stays in its slot while less of its delay is left, but `messages` counts by what is left. So `messages` of all
+    slots, `overdue` and `soon` add up to all waiting messages."""
     call.query(NoQuery)
     of_pools = await pools.slots()
     return json_answer(

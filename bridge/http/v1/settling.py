@@ -47,8 +47,8 @@ async def nack(pools: Pools, call: ApiCall) -> Response:
     """Gives back a message that the caller could not process, with an optional `reason`.
 
     It is delivered again after `delay`, else after the topic's back-off, else after the bridge's default one. If its
-    retries are used up, it becomes a dead letter. If its body was not kept in Redis, it comes back when its lease would
-    have ended instead. With its retries used up too, it stays leased until then, and is a dead letter after that.
+    retries are used up, it becomes a dead letter. If Redis did not keep its body, it is delivered again when its lease
+    would have ended. If its retries are also used up, it stays leased until then, and is a dead letter after that.
 
     409: the lease of the receipt has ended, or the message is not leased."""
     topic, message_id, wanted = call.topic, call.message_id, await call.body(NackRequest)

@@ -24,14 +24,14 @@ export interface paths {
          * @description Accepts a message and delivers it when it is due.
          *
          *     Give `delay`, or `deliver_at`, or neither for now. 201: the message is durable. 200 with `Idempotent-Replay: true`:
-         *     a live message already has this id, and the answer is that message. 200 without it: that message was replaced or
-         *     extended, as `if_exists` asks. 422 for `body`: that message has another body, and `if_exists` is not given. 503:
-         *     nothing was promised; send the message again with the same `id`.
+         *     a live message already has this id, and the answer is that message. 200 without this header: that message was
+         *     replaced or extended, as `if_exists` asks. 422 for `body`: that message has another body, and `if_exists` is not
+         *     given. 503: nothing was promised; send the message again with the same `id`.
          *
          *     With `if_exists` `replace`, a delivery of the former message goes on, and its ack answers 409. With `extend`, a
          *     message that is ready stays as it is, and one that is leased is replaced. If several sends replace or extend a
          *     message at once, the answer is the message after the last of them. Once the message of an id has ended, the id is
-         *     free: each of them sends a new one.
+         *     free: each of these sends makes a new message.
          *
          *     Consumers get `body` as compact JSON in UTF-8, with every digit of its numbers; for a text content type as the text
          *     in UTF-8. They get `body_base64` as the decoded bytes.
@@ -174,8 +174,8 @@ export interface paths {
          * @description Gives back a message that the caller could not process, with an optional `reason`.
          *
          *     It is delivered again after `delay`, else after the topic's back-off, else after the bridge's default one. If its
-         *     retries are used up, it becomes a dead letter. If its body was not kept in Redis, it comes back when its lease would
-         *     have ended instead. With its retries used up too, it stays leased until then, and is a dead letter after that.
+         *     retries are used up, it becomes a dead letter. If Redis did not keep its body, it is delivered again when its lease
+         *     would have ended. If its retries are also used up, it stays leased until then, and is a dead letter after that.
          *
          *     409: the lease of the receipt has ended, or the message is not leased.
          */
@@ -310,8 +310,8 @@ export interface paths {
          * List dead letters
          * @description Returns a page of the topic's dead letters. Each has its `reason` and its `attempts`.
          *
-         *     When a new message takes the id of a dead letter, that one becomes `<id>~dead<number>`. A message
-         *     that takes this id too adds the suffix once more.
+         *     When a new message takes the id of a dead letter, the dead letter's id becomes `<id>~dead<number>`. When a message
+         *     takes that id, the dead letter's id gets the suffix once more.
          *
          *     404: there is no such topic.
          */
@@ -407,7 +407,7 @@ export interface paths {
         put?: never;
         /**
          * Delete all messages that match
-         * @description Deletes the messages that match, also dead letters. A consumer that holds one may finish it.
+         * @description Deletes the messages that match, also dead letters. A consumer that has leased a message may finish its work.
          *
          *     Messages that are sent after the call do not match. More than 1,000 are left to an operation: 202, with its address
          *     in `Location`.
@@ -497,7 +497,7 @@ export interface paths {
          * List operations
          * @description Returns a page of operations, the newest first. Redis keeps the latest 200.
          *
-         *     With a token: those that it has begun, and those on one topic that it may use.
+         *     With a token: the operations that this token has begun, and operations on a single topic that it may use.
          */
         get: operations["list_operations"];
         put?: never;
@@ -706,16 +706,16 @@ export interface paths {
          *     `<schedule>@<moment of the tick>`.
          *
          *     A request that is repeated changes nothing. A change takes effect at once: of ticks that were sent ahead, no message
-         *     is delivered any more. If only the message changes, they are sent again with the new one. 201: it is new. 409: there
-         *     are 1,000 schedules, which is the limit.
+         *     is delivered any more. If only the message changes, these ticks are sent again with the new message. 201: the
+         *     schedule is new. 409: there are 1,000 schedules, which is the limit.
          *
-         *     The token needs the scope `send` too, for the topic, and the target of `to`.
+         *     The token also needs the scope `send` for the topic, and the target of `to`.
          */
         put: operations["put_schedule"];
         post?: never;
         /**
          * Remove a schedule
-         * @description Removes a schedule. Once it is answered, no tick fires. Messages of former ticks stay.
+         * @description Removes a schedule. Once the call is answered, no tick fires. Messages of former ticks stay.
          *
          *     404: there is no schedule of this name.
          */
@@ -736,7 +736,7 @@ export interface paths {
         put?: never;
         /**
          * Pause a schedule
-         * @description Pauses a schedule. Once it is answered, no tick fires. Ticks of the pause are not missed ones.
+         * @description Pauses a schedule. Once the call is answered, no tick fires. Ticks of the pause are not missed ones.
          *
          *     404: there is no schedule of this name.
          */
@@ -805,10 +805,10 @@ export interface paths {
          * Send the ticks of a time that is over
          * @description Sends the ticks of a time that is over, all due now. A tick that was sent before is not sent again.
          *
-         *     The bridge knows this by the tick's message, for as long as that has a record; and of each time that a backfill has
-         *     covered. At most 1,000 ticks. 404: there is no schedule of this name. 409: backfills have covered 100 separate
-         *     times, which is the limit. The token needs the scope `send` too, for the topic, and the target of
-         *     the message.
+         *     The bridge knows a sent tick by its message, for as long as the message has a record, and by the times that
+         *     backfills have covered. At most 1,000 ticks. 404: there is no schedule of this name. 409: backfills have covered 100
+         *     separate times, which is the limit. The token also needs the scope `send` for the topic, and the target of the
+         *     message.
          */
         post: operations["backfill_schedule"];
         delete?: never;
@@ -933,9 +933,9 @@ export interface paths {
          * Compare the slots with the messages that wait
          * @description Returns each slot of the wheel with its length in RabbitMQ, and with the messages that wait.
          *
-         *     The two differ. A bundle counts as one in RabbitMQ, and copies of leases and ghosts count too. A copy stays in its
-         *     slot while less of its delay is left, but `messages` counts by what is left. So `messages` of all slots, `overdue`
-         *     and `soon` add up to all waiting messages.
+         *     Length and messages differ. A bundle counts as one in RabbitMQ, and copies of leases and ghosts count too. A copy
+         *     stays in its slot while less of its delay is left, but `messages` counts by what is left. So `messages` of all
+         *     slots, `overdue` and `soon` add up to all waiting messages.
          */
         get: operations["list_slots"];
         put?: never;
@@ -1187,7 +1187,7 @@ export interface components {
         };
         /**
          * BackfilledOut
-         * @description `to`: at most now. `sent`: of the ticks, those that had not been sent.
+         * @description `to`: the end of the time, at most now. `sent`: how many ticks this call sent; the others were sent before.
          */
         BackfilledOut: {
             /** Ticks */

@@ -73,7 +73,7 @@ class BulkOut(BaseModel):
 
 
 async def delete_many(pools: Pools, call: ApiCall) -> Response:
-    """Deletes the messages that match, also dead letters. A consumer that holds one may finish it.
+    """Deletes the messages that match, also dead letters. A consumer that has leased a message may finish its work.
 
     Messages that are sent after the call do not match. More than 1,000 are left to an operation: 202, with its address
     in `Location`."""

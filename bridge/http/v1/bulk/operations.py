@@ -74,7 +74,7 @@ class OperationsOut(BaseModel):
 async def list_operations(pools: Pools, call: ApiCall) -> Response:
     """Returns a page of operations, the newest first. Redis keeps the latest 200.
 
-    With a token: those that it has begun, and those on one topic that it may use."""
+    With a token: the operations that this token has begun, and operations on a single topic that it may use."""
     query, caller = call.query(PageQuery), call.caller
     page = await BulkActions(pools).operations.page(
         shows=lambda operation: _shows(caller, operation), limit=query.limit, cursor=query.cursor

@@ -35,10 +35,10 @@ async def put_schedule(pools: Pools, call: ApiCall) -> Response:
     `<schedule>@<moment of the tick>`.
 
     A request that is repeated changes nothing. A change takes effect at once: of ticks that were sent ahead, no message
-    is delivered any more. If only the message changes, they are sent again with the new one. 201: it is new. 409: there
-    are 1,000 schedules, which is the limit.
+    is delivered any more. If only the message changes, these ticks are sent again with the new message. 201: the
+    schedule is new. 409: there are 1,000 schedules, which is the limit.
 
-    The token needs the scope `send` too, for the topic, and the target of `to`."""
+    The token also needs the scope `send` for the topic, and the target of `to`."""
     name, wanted = call.schedule, await call.body(ScheduleRequest)
     call.about = About(topic=wanted.topic, target=name)
     spec = wanted.spec(call.caller.max_body(pools.settings.max_body))
@@ -67,7 +67,7 @@ async def look_at_schedule(pools: Pools, call: ApiCall) -> Response:
 
 
 async def remove_schedule(pools: Pools, call: ApiCall) -> Response:
-    """Removes a schedule. Once it is answered, no tick fires. Messages of former ticks stay.
+    """Removes a schedule. Once the call is answered, no tick fires. Messages of former ticks stay.
 
     404: there is no schedule of this name."""
     removed = await Schedules(pools).remove(call.schedule, managed(call))
@@ -75,7 +75,7 @@ async def remove_schedule(pools: Pools, call: ApiCall) -> Response:
 
 
 async def pause_schedule(pools: Pools, call: ApiCall) -> Response:
-    """Pauses a schedule. Once it is answered, no tick fires. Ticks of the pause are not missed ones.
+    """Pauses a schedule. Once the call is answered, no tick fires. Ticks of the pause are not missed ones.
 
     404: there is no schedule of this name."""
     schedules = Schedules(pools)

@@ -77,7 +77,7 @@ class RemovedScheduleOut(BaseModel):
 
 
 class BackfilledOut(BaseModel):
-    """`to`: at most now. `sent`: of the ticks, those that had not been sent."""
+    """`to`: the end of the time, at most now. `sent`: how many ticks this call sent; the others were sent before."""
 
     ticks: int
     sent: int

@@ -49,10 +49,10 @@ async def trigger_schedule(pools: Pools, call: ApiCall) -> Response:
 async def backfill_schedule(pools: Pools, call: ApiCall) -> Response:
     """Sends the ticks of a time that is over, all due now. A tick that was sent before is not sent again.
 
-    The bridge knows this by the tick's message, for as long as that has a record; and of each time that a backfill has
-    covered. At most 1,000 ticks. 404: there is no schedule of this name. 409: backfills have covered 100 separate
-    times, which is the limit. The token needs the scope `send` too, for the topic, and the target of
-    the message."""
+    The bridge knows a sent tick by its message, for as long as the message has a record, and by the times that
+    backfills have covered. At most 1,000 ticks. 404: there is no schedule of this name. 409: backfills have covered 100
+    separate times, which is the limit. The token also needs the scope `send` for the topic, and the target of the
+    message."""
     wanted = await call.body(BackfillRequest)
     done = await Backfills(pools).backfill(call.schedule, wanted.from_, wanted.to, managed(call, sends=True))
     call.changed = done.sent

@@ -42,14 +42,14 @@ async def send(pools: Pools, call: ApiCall) -> Response:
     """Accepts a message and delivers it when it is due.
 
     Give `delay`, or `deliver_at`, or neither for now. 201: the message is durable. 200 with `Idempotent-Replay: true`:
-    a live message already has this id, and the answer is that message. 200 without it: that message was replaced or
-    extended, as `if_exists` asks. 422 for `body`: that message has another body, and `if_exists` is not given. 503:
-    nothing was promised; send the message again with the same `id`.
+    a live message already has this id, and the answer is that message. 200 without this header: that message was
+    replaced or extended, as `if_exists` asks. 422 for `body`: that message has another body, and `if_exists` is not
+    given. 503: nothing was promised; send the message again with the same `id`.
 
     With `if_exists` `replace`, a delivery of the former message goes on, and its ack answers 409. With `extend`, a
     message that is ready stays as it is, and one that is leased is replaced. If several sends replace or extend a
     message at once, the answer is the message after the last of them. Once the message of an id has ended, the id is
-    free: each of them sends a new one.
+    free: each of these sends makes a new message.
 
     Consumers get `body` as compact JSON in UTF-8, with every digit of its numbers; for a text content type as the text
     in UTF-8. They get `body_base64` as the decoded bytes.
