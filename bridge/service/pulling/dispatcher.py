@@ -11,7 +11,7 @@ coming, share a feed: a consumer whose window is as large as the pulls need. A d
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from time import monotonic
 from typing import Any, Final
@@ -120,7 +120,8 @@ class Dispatcher:
         if policy.paused or self._tools.ending:
             await self._close()
         if policy.paused:
-            _answer_empty(self._open())
+            for want in self._open():
+                want.end([])
         elif self.groups.in_flight:
             # One group at a time: then the next groups are larger, and cost less for each message.
             await self._changed.wait()
@@ -129,7 +130,7 @@ class Dispatcher:
         elif self._steady() and not self._tools.ending:
             await self._open_feed()
         elif not await self._take(policy):
-            _answer_empty(want for want in self._open() if self._tools.ending or not want.waits)
+            self._found_none()
             if self._open():
                 await self._open_feed()
         return True
@@ -143,6 +144,14 @@ class Dispatcher:
             return False
         await self._until_changed(left_s)
         return True
+
+    def _found_none(self) -> None:
+        """Answers the pulls that do not wait, as no message is ready. The others go on waiting."""
+        for want in self._open():
+            if want.waits and not self._tools.ending:
+                want.looked = True
+            else:
+                want.end([])
 
     async def _take(self, policy: Effective) -> bool:
         """Takes ready messages, and begins to lease them. Returns whether there were any."""
@@ -179,7 +188,7 @@ class Dispatcher:
         elif feed.is_outdated:
             await self._close()
         elif not (ready and await self._take(policy)):
-            _answer_empty(want for want in self._open() if not want.waits)
+            self._found_none()
             silent_in_s = feed.heard_s + _SILENT_S - monotonic()
             look_in_s = LOOK_EVERY_S if 2 * wanted < size else _SILENT_S
             if silent_in_s <= 0 or not await self._until_changed(min(silent_in_s, look_in_s)):
@@ -229,8 +238,3 @@ class Dispatcher:
         """The pulls that still want messages, in the order of arrival."""
         self._wants = [want for want in self._wants if want.is_open]
         return self._wants
-
-
-def _answer_empty(wants: Iterable[Want]) -> None:
-    for want in list(wants):
-        want.end([])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any, Final
@@ -135,7 +135,9 @@ class Pulling:
             want = Want(limit, terms, waits=True, share=limit if len(open_topics) == 1 else 1)
             for topic in open_topics:
                 self._submit(topic, want)
-            return await _answer(want, woken if missing else None, until_s - monotonic())
+            # Several topics were looked at before.
+            look = self._dispatchers[open_topics[0]].wake if len(existing) + len(missing) == 1 else None
+            return await _answer(want, woken if missing else None, until_s - monotonic(), look)
 
     def _submit(self, topic: str, want: Want) -> None:
         dispatcher = self._dispatchers.get(topic)
@@ -149,15 +151,24 @@ class Pulling:
         dispatcher.submit(want)
 
 
-async def _answer(want: Want, woken: asyncio.Event | None, wait_s: float) -> list[Leased]:
+async def _answer(
+    want: Want, woken: asyncio.Event | None, wait_s: float, look: Callable[[], None] | None
+) -> list[Leased]:
     """Waits for the answer, until `woken` is set or `wait_s` has passed. If the want is claimed by then, still waits
-    for its answer. Otherwise returns an empty list."""
+    for its answer. Otherwise returns an empty list.
+
+    `look`: wakes the dispatcher. If it has not looked in so short a time, the want waits for one look: a message may be
+    ready.
+    """
     awaited: list[asyncio.Future[Any]] = [want.answer]
     if woken is not None:
         awaited.append(asyncio.ensure_future(woken.wait()))
     try:
         await asyncio.wait(awaited, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
-        return await want.answer if want.claimed or want.answer.done() else []
+        if look is not None and not want.looked:
+            want.waits = False
+            look()
+        return await want.answer if want.claimed or want.answer.done() or not want.waits else []
     finally:
         for one in awaited:
             one.cancel()

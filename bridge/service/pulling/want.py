@@ -14,18 +14,19 @@ from bridge.service.pulling.leasing import LeaseTerms
 class Want:
     """A pull's request for up to `limit` messages. The first dispatcher that has messages for it claims it.
 
-    `waits`: the pull waits if no message is ready. `share`: how many messages the pull counts in the window of a feed.
-    `dealt`: how many messages the pull got; some of them may be ghosts. `answer`: the messages that were leased for the
-    pull; a caller that gives up cancels this future. `making`: the answer to the client that pulls; None: there is no
-    client.
+    `waits`: the pull waits if no message is ready. `looked`: a dispatcher has found no message for it. `share`: how
+    many messages the pull counts in the window of a feed. `dealt`: how many messages the pull got; some of them may be
+    ghosts. `answer`: the messages that were leased for the pull; a caller that gives up cancels this future. `making`:
+    the answer to the client that pulls; None: there is no client.
     """
 
-    __slots__ = ("answer", "claimed", "dealt", "limit", "making", "share", "terms", "waits")
+    __slots__ = ("answer", "claimed", "dealt", "limit", "looked", "making", "share", "terms", "waits")
 
     def __init__(self, limit: int, terms: LeaseTerms, *, waits: bool = False, share: int | None = None) -> None:
         self.limit = limit
         self.terms = terms
         self.waits = waits
+        self.looked = False
         self.share = limit if share is None else share
         self.claimed = False
         self.dealt = 0
