@@ -65,16 +65,17 @@ class Probed:
         self._latest: _Run | None = None
 
     async def result(self) -> Probe:
-        """Returns a good result that is at most half a second old and newer than the last call that failed or timed
-        out. Without one, returns the result of a probe; a bad result is of a probe that began after this call. Takes
-        no longer than a send may take. Notes the result in `outage`."""
+        """Returns a good result that is at most half a second old, if no call has failed or timed out since its probe
+        began. Otherwise returns the result of a probe that began after this call. Takes no longer than a send may take.
+        Notes the result in `outage`."""
         asked_s = monotonic()
         by_s = asked_s + self._within_s
         run = self._latest
-        if run is None or (run.task.done() and self._ended_s <= max(asked_s - _FRESH_S, self.troubled_s())):
+        if run is None or (run.task.done() and self._ended_s <= asked_s - _FRESH_S):
             run = self._begun()
         result = await run.until(by_s)
-        if result is not None and result.state != "ok" and run.began_s < asked_s:
+        is_doubtful = result is not None and (result.state != "ok" or self.troubled_s() >= run.began_s)
+        if is_doubtful and run.began_s < asked_s:
             # Another caller may have begun a probe since.
             later = self._latest
             run = later if later is not None and later.began_s >= asked_s else self._begun()
