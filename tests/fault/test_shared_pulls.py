@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from bridge.broker.client.reader import Reader
 from bridge.broker.publications import Publication
-from bridge.broker.ready import feed_channels
+from bridge.broker.ready import feed as feed_module
 from bridge.broker.ready.feed import Feed
 from bridge.model.errors import BrokerUnavailable, StoreUnavailable, Unavailable
 from bridge.model.message import Envelope
@@ -148,7 +148,7 @@ async def test_message_lost_on_its_way_comes_though_pulls_keep_coming_and_a_busy
 
     monkeypatch.setattr(Reader, "_delivered", without_one)
     monkeypatch.setattr(dispatcher, "_SILENT_S", 1.0)
-    monkeypatch.setattr(feed_channels, "_OUTDATED_AFTER_S", 0.5)
+    monkeypatch.setattr(feed_module, "_OUTDATED_AFTER_S", 0.5)
     busy = asyncio.create_task(keep_busy(service, f"{topic}-beside"))
     await service.sending.send(Draft(topic=topic, id="first", envelope=Envelope(body=b"1")))
     assert ids(await pulling(service, topic)) == ["first"]

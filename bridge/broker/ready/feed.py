@@ -18,6 +18,10 @@ from bridge.broker.ready.feed_channels import FeedChannel, FeedChannels
 from bridge.broker.ready.taken import Taken
 from bridge.model.errors import BrokerUnavailable, QueueMissing
 
+_OUTDATED_AFTER_S = 60.0
+"""A feed whose channel has been old for so long changes to another one. A message that was lost on its way for another
+feed comes again only when the channel closes."""
+
 
 class Feeds:
     """Opens feeds over one connection. Callers declare the queues."""
@@ -55,7 +59,7 @@ class Feed:
     def __init__(self, feeds: Feeds, shared: FeedChannel, queue: str, changed: Callable[[], None]) -> None:
         self.hand: deque[Taken] = deque()
         self.window = 0
-        self.heard_s = monotonic()
+        self._opened_s = self.heard_s = monotonic()
         self._feeds = feeds
         self._shared = shared
         self._queue = queue
@@ -77,8 +81,9 @@ class Feed:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the feed should end, so that its channel can close."""
-        return self._shared.is_outdated
+        """Whether the feed should end, so that its channel can close. A feed that had to join an old channel, as there
+        are enough channels, stays for as long."""
+        return monotonic() - max(self._opened_s, self._shared.old_since_s) > _OUTDATED_AFTER_S
 
     async def resize(self, window: int) -> None:
         """Replaces the consumer by one with this window. When this returns, the messages that were ready have arrived.

@@ -14,9 +14,6 @@ from bridge.broker.ready.taken import Taken
 
 _MOST: Final = 32  # channels; RabbitMQ ends a connection that opens more than 2,047
 _DOUBTED_FOR_S = 1.0
-_OUTDATED_AFTER_S = 60.0
-"""So long after a channel has become old, its last feeds change to another one. A message that was lost on its way for
-one feed comes again only when the channel closes."""
 
 
 class FeedChannel:
@@ -39,11 +36,6 @@ class FeedChannel:
     @property
     def is_old(self) -> bool:
         return self.old_since_s < inf
-
-    @property
-    def is_outdated(self) -> bool:
-        """Whether its feeds should change to another channel, so that it closes."""
-        return monotonic() - self.old_since_s > _OUTDATED_AFTER_S
 
     def taken(self, queue: str, delivery: Delivery) -> Taken:
         delivery.acknowledger = self.acknowledger

@@ -76,10 +76,10 @@ class Delivery:
 
     async def deliver(self, leased: Leased) -> None:
         """Calls the receiver, and settles the message by the answer. If the subscription has been removed, replaced or
-        ended since the worker read it, requeues the message and stops the worker."""
+        ended since the worker read it, requeues the message and stops the worker. While Redis is away, nobody knows
+        that, so there is no call."""
         message = leased.message
         if not await self._is_current():
-            self._stopping.set()
             await self.requeue(leased, 0)
             return
         try:
@@ -196,11 +196,14 @@ class Delivery:
             await self._subscriptions.hold(self._topic, receiver, for_ms)
 
     async def _is_current(self) -> bool:
-        """Whether the subscription still counts. While Redis is away, it does."""
+        """Whether the subscription surely still counts. Stops the worker if it surely does not."""
         try:
-            return await self._subscriptions.is_current(self._subscription)
+            is_current = await self._subscriptions.is_current(self._subscription)
         except Unavailable:
-            return True
+            return False
+        if not is_current:
+            self._stopping.set()
+        return is_current
 
     async def _held_ms(self, receiver: str) -> int:
         """Returns for how many ms the receiver must not be called; 0 if it may be called now, or if Redis is away."""

@@ -80,21 +80,23 @@ async def settle(succession: Succession, deliveries: Sequence[Taken], works: Seq
         while under_way:
             results = await succession.perform([work.step for work in under_way.values()])
             further: dict[int, Work[V]] = {}
-            acked: list[Taken] = []
+            acked: list[int] = []
+            requeued: list[int] = []
             for (at, work), result in zip(under_way.items(), results, strict=True):
                 match work.after(result):
                     case Acked() as settlement:
                         settled[at] = settlement
-                        acked.append(unsettled.pop(at))
+                        acked.append(at)
                     case Requeued() as settlement:
                         settled[at] = settlement
-                        await unsettled.pop(at).requeue()
+                        requeued.append(at)
                     case Held() as settlement:
                         settled[at] = settlement
                     case more:
                         further[at] = more
-            if acked:
-                await ack_all(acked)
+            await ack_all([unsettled.pop(at) for at in acked])
+            for at in requeued:
+                await unsettled.pop(at).requeue()
             under_way = further
     except BaseException:
         for delivery in unsettled.values():

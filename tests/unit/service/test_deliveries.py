@@ -118,3 +118,20 @@ async def test_a_fault_of_this_program_requeues_what_is_not_settled(servers: Ser
     with pytest.raises(ValueError, match="a fault of ours"):
         await settled(servers, Leasing("a"), Twice("b"), Leasing("c"))
     assert servers.log[2:] == ["ack c", "name b", "requeue a", "requeue b"]
+
+
+async def test_a_fault_of_an_acknowledgement_leaves_no_other_delivery_unsettled(servers: Servers) -> None:
+    servers.refused = {"b", "back-b"}
+
+    class Again(Leasing):
+        def after(self, result: Result[LeaseVerdict]) -> Settlement[LeaseVerdict]:
+            return Requeued(result) if isinstance(result, Unavailable) else Acked(result)
+
+    class Broken(Delivery):
+        async def ack(self, tags: list[str]) -> None:
+            raise ValueError("a fault of ours")
+
+    deliveries: Sequence[Any] = [Broken(servers, "a"), Delivery(servers, "b")]
+    with pytest.raises(ValueError, match="a fault of ours"):
+        await settle(Succession(servers, servers), deliveries, [Again("a"), Again("b")])  # type: ignore[arg-type]
+    assert servers.log[-1] == "requeue b"
