@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
@@ -45,16 +46,19 @@ def install(folder: Path) -> str | None:
         Failed: npm could reach its registry, and failed.
     """
     made_from = folder / "node_modules" / ".made-from"
-    wanted = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
-    if made_from.exists() and made_from.read_text() == wanted:
-        return None
-    try:
-        run("npm", "ci", *_OPTIONS, folder=folder)
-    except Failed as failure:
-        if away := _AWAY.search(str(failure)):
-            return f"npm's registry is away ({away[0]}), so the packages of {folder.name} can't be installed: npm ci"
-        raise
-    made_from.write_text(wanted)
+    with (folder / "package-lock.json").open("rb") as wanted_packages:
+        # Tests of several processes use one folder, and a second `npm ci` removes what the first one unpacks.
+        fcntl.flock(wanted_packages, fcntl.LOCK_EX)
+        wanted = hashlib.sha256(wanted_packages.read()).hexdigest()
+        if made_from.exists() and made_from.read_text() == wanted:
+            return None
+        try:
+            run("npm", "ci", *_OPTIONS, folder=folder)
+        except Failed as failure:
+            if away := _AWAY.search(str(failure)):
+                return f"npm's registry is away ({away[0]}), so the packages of {folder.name} can't be installed: npm ci"
+            raise
+        made_from.write_text(wanted)
     return None
 
 
