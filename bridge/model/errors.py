@@ -23,7 +23,8 @@
         │       └── Unroutable    RabbitMQ returned a message because no queue takes it
         │           └── ExchangeRefused the exchange is missing, or the bridge's user may not publish to it
         ├── UnnamedVerdict    a script answered what this version has no rule for; nothing is acknowledged or dropped
-        └── SendUnderWay      another send of the same id has not ended yet
+        ├── SendUnderWay      another send of the same id has not ended yet
+        └── Stopping          the process stops before it can end the call
 
 The bridge translates errors of redis-py, aio-pika and aiormq where it calls these libraries (`store/client.py`,
 `store/servers/refusals.py`, `broker/client/connection.py`). No other module sees them.
@@ -191,3 +192,8 @@ class UnnamedVerdict(Unavailable):
 
 class SendUnderWay(Unavailable):
     pass
+
+
+class Stopping(Unavailable):
+    def __init__(self) -> None:
+        super().__init__("the bridge is stopping; try again")

@@ -205,9 +205,11 @@ class Service:
             await self._store.learn_clock()
 
     def drain(self) -> None:
-        """Prepares for the stop: health reports that the process stops, and long polls end. All other work goes on."""
+        """Prepares for the stop: health reports that the process stops. Long polls end, and so do calls that work on
+        many dead letters. All other work goes on."""
         self._draining = True
         self.pulling.end_waits()
+        self.dead.end_sweeps()
 
     async def stop(self) -> None:
         """Stops the loops, waits for sends and pulls in flight, and closes the connections. Waits for the grace period

@@ -56,7 +56,9 @@ def install(folder: Path) -> str | None:
             run("npm", "ci", *_OPTIONS, folder=folder)
         except Failed as failure:
             if away := _AWAY.search(str(failure)):
-                return f"npm's registry is away ({away[0]}), so the packages of {folder.name} can't be installed: npm ci"
+                return (
+                    f"npm's registry is away ({away[0]}), so the packages of {folder.name} can't be installed: npm ci"
+                )
             raise
         made_from.write_text(wanted)
     return None

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from typing import Any
 
 import aio_pika
 import httpx2
 import pytest
 
 from bridge.broker.client.consumer import Consumer
-from bridge.model.errors import BrokerUnavailable
+from bridge.broker.ready.taken import Taken
+from bridge.broker.ready.taker import Taker
+from bridge.model.errors import BrokerUnavailable, Stopping
 from bridge.model.message import Envelope
 from bridge.model.values import Draft
 from tests.fault.api import Api
@@ -108,23 +111,58 @@ async def test_sigterm_answers_a_long_poll_and_closes_its_connection(stage: Stag
     assert ending.exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        pytest.param("POST", "/v1/topics/outlasting/messages", {"body": 1, "delay": "1m"}, id="busy"),
+        pytest.param("PUT", "/v1/topics/outlasting", {"max_retry": 3}, id="rare"),
+    ],
+)
 @pytest.mark.expects_log("Cancel 1 running task(s), timeout graceful shutdown exceeded", at_least=0)
-async def test_call_that_outlasts_the_grace_period_is_refused(stage: Stage, http: httpx2.AsyncClient) -> None:
+async def test_call_that_outlasts_the_grace_period_is_refused(
+    stage: Stage, http: httpx2.AsyncClient, method: str, path: str, body: dict[str, Any]
+) -> None:
     ending = stage.bridge(drain="2s", grace="0s", store_timeout="30s")
     await started(ending)
     api = Api(http, ending.url)
     await api.sent("outlasting", "before", delay=60_000)
     stage.redis.freeze()
     try:
-        send = asyncio.create_task(api.send("outlasting", "meanwhile", delay=60_000))
+        call = asyncio.create_task(api.call(method, path, body))
         ending.ask_to_stop()
-        response = await send  # which arrives while the bridge drains
+        response = await call  # which arrives while the bridge drains
         await asyncio.to_thread(ending.wait_until_stopped)
     finally:
         stage.redis.thaw()
     assert (response.status_code, response.json()["detail"]) == (503, "the bridge is stopping; try again")
     assert response.headers["retry-after"] == "1"
-    assert "Exception in ASGI application" not in ending.log_file.read_text()
+    assert response.headers["x-request-id"] == response.json()["request_id"]
+
+
+async def test_a_replay_of_many_ends_between_two_groups_when_its_bridge_drains(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(stage) as service:
+        ids = [f"letter-{number}" for number in range(150)]  # more than one group
+        for message_id in ids:
+            await service.sending.send(Draft(topic="swept", id=message_id, envelope=Envelope(body=b"1"), max_retry=0))
+        while await service.dead.size("swept") < len(ids):
+            for leased in await service.pulling.pull(["swept"], limit=100, wait_ms=1_000, lease_ms=30_000):
+                await service.settling.nack_leased(leased, delay_ms=0, reason=None)
+        take = Taker.take
+
+        async def drained(taker: Taker, queue: str, most: int) -> list[Taken]:
+            service.drain()
+            return await take(taker, queue, most)
+
+        with monkeypatch.context() as while_draining:
+            while_draining.setattr(Taker, "take", drained)
+            with pytest.raises(Stopping):
+                await service.dead.replay_many("swept", len(ids))
+        left = await service.dead.size("swept")
+        assert 0 < left < len(ids)
+    async with running(stage) as other:
+        assert await other.dead.replay_many("swept", len(ids)) == left
 
 
 async def test_draining_bridge_is_not_ready_and_still_answers_calls(stage: Stage, http: httpx2.AsyncClient) -> None:

@@ -1,19 +1,25 @@
-"""Counts the requests that pass the application's routes, by operation and status."""
+"""Counts the requests that pass the application's routes, by operation and status, and answers those that are cut."""
 
 from __future__ import annotations
 
+from asyncio import CancelledError, current_task
 from time import monotonic
 from typing import Final
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from bridge.http import problems, request_id
 from bridge.metrics.http import OTHER, requests
+from bridge.model.errors import Stopping
 
 _WIRES: Final = "bridge.http.wires."
 
 
 async def counted(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Lets `app` answer, and counts the answer. Does not count a request whose client has gone before its answer."""
+    """Lets `app` answer, and counts the answer. Answers a call that the server has cut (`was_cut`). Does not count a
+    request whose client has gone before its answer."""
     if scope["type"] != "http":
         await app(scope, receive, send)
         return
@@ -28,9 +34,30 @@ async def counted(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> N
     began_s = monotonic()
     try:
         await app(scope, receive, send_noted)
+    except CancelledError:
+        if code or not was_cut():
+            raise
+        await respond(send_noted, problems.answer(Request(scope), Stopping()), request_id.of(scope).encode())
     finally:
         if code:
             requests(_operation(scope)).answered(code, monotonic() - began_s)
+
+
+def was_cut() -> bool:
+    """Returns whether the server has cancelled the call that runs: uvicorn does so once the grace period after SIGTERM
+    has passed. Takes the cancel back then, so that the call can be answered."""
+    task = current_task()
+    if task is None or not task.cancelling():
+        return False
+    task.uncancel()
+    return True
+
+
+async def respond(send: Send, response: Response, identity: bytes) -> None:
+    """Sends the whole response. `identity`: the request's id, for its header."""
+    headers = [*response.raw_headers, (request_id.HEADER, identity)]
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body})
 
 
 def _operation(scope: Scope) -> str:

@@ -8,24 +8,23 @@ method, a large body or one of unknown size, or a port that belongs to another w
 from __future__ import annotations
 
 import re
-from asyncio import CancelledError, current_task
+from asyncio import CancelledError
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from time import monotonic
 from typing import Generic, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bridge.http import problems, request_id
 from bridge.http.guard import Handler
 from bridge.http.server.body_budget import SMALL_BYTES
-from bridge.http.server.counted import counted
+from bridge.http.server.counted import counted, respond, was_cut
 from bridge.http.server.raw_path import as_written
 from bridge.http.v1.operation.call import ApiCall
 from bridge.metrics.http import Requests, requests
-from bridge.model.errors import BridgeError, Unavailable
+from bridge.model.errors import BridgeError, Stopping
 
 _PATH = re.compile(
     r"/v1/(?:topics/(?P<topic>[^/]+)|namespaces/(?P<namespace>[^/]+)/topics/(?P<name>[^/]+))(?P<rest>/.*)"
@@ -93,24 +92,15 @@ class FastPath(Generic[App]):
         except ClientDisconnect:
             return  # nobody reads an answer
         except CancelledError:
-            task = current_task()
-            if task is None or not task.cancelling():
+            if not was_cut():
                 # Nobody has cancelled this call. Something that it waits for was cancelled unexpectedly.
-                await _respond(send, problems.unforeseen(Request(scope)), identity)
+                await respond(send, problems.unforeseen(Request(scope)), identity)
                 of_operation.answered(500, monotonic() - began_s)
                 raise
-            # uvicorn cancels the calls that still run when the grace period after SIGTERM has passed.
-            task.uncancel()
-            response = problems.answer(Request(scope), Unavailable("the bridge is stopping; try again"))
+            response = problems.answer(Request(scope), Stopping())
         except Exception:
-            await _respond(send, problems.unforeseen(Request(scope)), identity)
+            await respond(send, problems.unforeseen(Request(scope)), identity)
             of_operation.answered(500, monotonic() - began_s)
             raise
-        await _respond(send, response, identity)
+        await respond(send, response, identity)
         of_operation.answered(response.status_code, monotonic() - began_s)
-
-
-async def _respond(send: Send, response: Response, identity: bytes) -> None:
-    headers = [*response.raw_headers, (request_id.HEADER, identity)]
-    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-    await send({"type": "http.response.body", "body": response.body})

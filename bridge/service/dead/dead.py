@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from bridge.broker.ready.taken import Taken
 from bridge.model.bulk import Target
-from bridge.model.errors import BodyNotKept, NotFound, QueueMissing
+from bridge.model.errors import BodyNotKept, NotFound, QueueMissing, Stopping
 from bridge.model.message import Copy, Message, State
 from bridge.model.values import Effective, Page
 from bridge.service.context import Context
@@ -51,6 +51,11 @@ class Dead:
         self._arrivals = Arrivals(context)
         self._dead_letters = DeadLetters(context)
         self._unroutable = Unroutable(context.broker.declared, context.broker.dead_letter_search)
+        self._ending = False
+
+    def end_sweeps(self) -> None:
+        """Ends each `replay_many` and `drop_many` before its next group, because the process is about to end."""
+        self._ending = True
 
     async def page(self, topic: str, *, limit: int, cursor: str | None) -> Page:
         """Lists dead letters by due moment. Leaves out messages that ended because their time to live passed.
@@ -223,6 +228,7 @@ class Dead:
         outcomes: list[Outcome[LetterVerdict]] = []
         left = limit if await self._may_have_letters(topic) else 0
         while left > 0:
+            self._check_stop()
             try:
                 taken = await self._taker.take(self._declared.dead_queue(topic), min(left, _GROUP))
             except QueueMissing:
@@ -241,11 +247,16 @@ class Dead:
         be settled yet."""
         outcomes: list[Outcome[LetterVerdict]] = []
         while (left := limit - len(outcomes)) > 0 and not await self._unroutable.is_empty():
+            self._check_stop()
             async with self._unroutable.of(topic, most=min(left, _SEARCHED)) as taken:
                 outcomes += await self._settle(topic, taken, decide, policy, [])
             if len(taken) < min(left, _SEARCHED):
                 break
         return outcomes
+
+    def _check_stop(self) -> None:
+        if self._ending:
+            raise Stopping
 
     async def _settle(
         self, topic: str, taken: list[Taken], decide: Decide, policy: Effective, held: list[Taken]
