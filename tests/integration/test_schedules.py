@@ -187,7 +187,7 @@ async def test_planner_that_died_between_its_steps_leaves_each_tick_once(bench: 
     await bench.end_lease(schedule.name)
     lease = await bench.lease(schedule.name)
     await dead._sent(lease, read_schedule(await found(bench, schedule)))
-    assert await schedule.topic.pull_ids(len(ids)) == ids
+    assert sorted(await schedule.topic.pull_ids(len(ids))) == ids  # many pulls may change the order
     await bench.change(schedule.name, is_paused=False)
     await bench.end_lease(schedule.name)
     with pytest.raises(Lost):
