@@ -215,7 +215,7 @@ async def test_watch_reports_a_step_of_the_clock(stage: Stage, step_ms: int, dir
         await service.lookup.get_many(TOPIC, ["unknown"])
         watch = Watch(service.loops_context)
         await watch.run_once()
-    # Other commands saw the true clock meanwhile, so there are steps in both directions.
+    # Other commands saw the true clock meanwhile, so there are steps in both directions, and perhaps several.
     # What is reported is the least step that explains the answers. A pause between them makes it smaller.
     found = [finding for finding in watch.findings if re.search(rf"set {direction} by 3,(600|59\d) s", finding.says)]
-    assert [finding.severity for finding in found] == ["warning"]
+    assert {finding.severity for finding in found} == {"warning"}
