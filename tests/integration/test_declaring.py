@@ -64,6 +64,8 @@ async def objects(link: BrokerConnection, amqp: Amqp, prefix: str) -> AsyncItera
 
 def deleted_before_bound(monkeypatch: pytest.MonkeyPatch, amqp: Amqp, queue: str, *, times: int) -> None:
     """Deletes the queue before its bindings are declared, the first `times` times."""
+    # A bridge goes on without the answer of a slow machine.
+    monkeypatch.setattr("bridge.broker.declared.declare._BOUND_WITHIN_S", 60.0)
     apply, left = declare.apply, iter(range(times))
 
     async def applied(connection: aio_pika.abc.AbstractConnection, plan: Plan, *, timeout_s: float) -> None:
