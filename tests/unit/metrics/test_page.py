@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
+import bridge.metrics.process  # noqa: F401 - its series are on the page
 from bridge.metrics import messages, page
 from bridge.metrics.states import STATES, QueueDepth, TopicState
 
