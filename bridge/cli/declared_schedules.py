@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bridge.cli.schedule_documents import BadScheduleFile, schedule_documents
+from bridge.http import exact_json
 from bridge.http.errors import TooLarge
-from bridge.http.fields import parse
+from bridge.http.reading import read
 from bridge.http.v1.schedules.definition import ScheduleRequest
 from bridge.model.errors import BridgeError, InvalidRequest, WrongSettings
 from bridge.service.schedules.definition import Spec
@@ -35,7 +36,7 @@ def declared_schedules(settings: Settings) -> Mapping[str, Spec]:
     complaints: list[str] = []
     for name, document in documents.items():
         try:
-            found[name] = parse(ScheduleRequest, document).spec(settings.max_body)
+            found[name] = read(ScheduleRequest, exact_json.dumps(document)).spec(settings.max_body)
         except InvalidRequest as error:
             complaints += [f"{where}: {name}.{each.field}: {each.message}" for each in error.errors]
         except (BridgeError, TooLarge) as error:

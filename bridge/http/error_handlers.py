@@ -5,14 +5,12 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match
 
 from bridge.http import request_id
-from bridge.http.fields import field_errors
 from bridge.http.problems import (
     NO_SUCH_METHOD,
     NO_SUCH_PATH,
@@ -22,7 +20,7 @@ from bridge.http.problems import (
     shown,
     unforeseen,
 )
-from bridge.model.errors import BridgeError, InvalidRequest
+from bridge.model.errors import BridgeError
 
 _METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 
@@ -31,7 +29,6 @@ def install(app: FastAPI) -> None:
     """Adds the handlers to the application."""
     app.add_exception_handler(BridgeError, _bridge_error)
     app.add_exception_handler(HTTPException, _http_exception)
-    app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(ClientDisconnect, _client_gone)
     app.add_exception_handler(Exception, _anything)
 
@@ -53,13 +50,6 @@ async def _http_exception(request: Request, error: Exception) -> Response:
     status = HTTPStatus(error.status_code)
     problem_type = ProblemType(status, status.phrase.lower().replace(" ", "-"), status.phrase)
     return answer_of(request, problem_type, str(error.detail), headers=error.headers)
-
-
-async def _validation_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    # FastAPI's `loc` starts with where the value was: path, query, header or body.
-    wrong = field_errors({**details, "loc": details["loc"][1:]} for details in error.errors())
-    return answer(request, InvalidRequest(*wrong))
 
 
 async def _client_gone(request: Request, error: Exception) -> Response:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
@@ -16,12 +16,14 @@ from bridge.access.errors import Refused
 from bridge.access.local import check_local
 from bridge.access.same_site import check_same_site
 from bridge.access.sessions import cookie_in
+from bridge.http import problems
 from bridge.http.scope_keys import TOKEN_ID
 from bridge.http.v1.actions import recorded
 from bridge.http.v1.operation.call import ApiCall
 from bridge.http.v1.operation.idempotency import answered_once
 from bridge.http.v1.operation.operation import Operation
 from bridge.model import log_scope
+from bridge.model.errors import BridgeError
 
 if TYPE_CHECKING:
     from bridge.service.pools.pools import Pools
@@ -66,14 +68,18 @@ class Guard:
         return caller
 
     def handler(self, pools: Pools, operation: Operation) -> Handler:
-        """Returns the function that checks and answers requests for the operation."""
+        """Returns the function that checks and answers requests for the operation. It answers refusals too."""
         run, need = answered_once(operation, recorded(operation)), operation.need
+        is_open = need is None or (self._access is None and not self._local_only)
 
-        async def run_if_admitted(call: ApiCall) -> Response:
-            assert need is not None
-            topic = (lambda: call.topic) if operation.of_topic else None
-            call.caller = await self.admit(call, need, topic, sessions=True)
-            return await run(pools, call)
+        async def answer(call: ApiCall) -> Response:
+            try:
+                if not is_open:
+                    assert need is not None
+                    topic = (lambda: call.topic) if operation.of_topic else None
+                    call.caller = await self.admit(call, need, topic, sessions=True)
+                return await run(pools, call)
+            except BridgeError as error:
+                return problems.answer(Request(call.scope), error)
 
-        is_open = self._access is None and not self._local_only
-        return partial(run, pools) if is_open or need is None else run_if_admitted
+        return answer

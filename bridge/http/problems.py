@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from msgspec import UNSET, Meta, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,9 +14,14 @@ from bridge.access import errors as access
 from bridge.access.token import masked
 from bridge.http import exact_json, request_id
 from bridge.http.errors import BrokenJSON, EncodedBody, TooLarge, TooManyValues
+from bridge.http.structs import Answer
 from bridge.model import errors
 from bridge.model.errors import BridgeError, FieldError
 
+if TYPE_CHECKING:
+    from bridge.service.health.health import Health
+
+_WITH_PAUSE = (errors.Unavailable, errors.RequestUnderWay, access.TooManyRequests)
 MEDIA_TYPE = "application/problem+json"
 _SHOWN_CHARACTERS = 200  # of a value that an answer repeats
 
@@ -64,27 +69,67 @@ KINDS: Mapping[type[BridgeError], ProblemType] = {
 }
 
 
-def problem(error: BridgeError, identity: str) -> dict[str, Any]:
-    """Returns the members of the problem document for the error. `identity`: the request id."""
+class ProblemField(Answer):
+    field: str
+    value: Any
+    limit: Any
+    message: str
+
+
+class FindingOut(Answer):
+    severity: Literal["error", "warning"]
+    says: str
+    remedy: Annotated[str, Meta(description="what an operator can do; empty if `says` says it")]
+
+
+def findings_out(health: Health) -> list[FindingOut]:
+    return [FindingOut(severity=one.severity, says=one.says, remedy=one.remedy) for one in health.findings]
+
+
+class ProblemOut(Answer):
+    """A problem as RFC 9457 defines it. `errors`: one entry for each field that is wrong.
+
+    `state`: the state of the message, with 409 and 412. `retry_after_s`: seconds to wait before the next try, with 429
+    and 503, and with 409 if a request with the same idempotency key is under way. `scope`: the scope that the token
+    lacks, with 403. `parts`, `policies` and `findings`: of `/health/ready`, with 503.
+    """
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[ProblemField]
+    request_id: str
+    state: str | UnsetType = UNSET
+    retry_after_s: int | UnsetType = UNSET
+    scope: str | UnsetType = UNSET
+    parts: Mapping[str, str] | UnsetType = UNSET
+    policies: str | UnsetType = UNSET
+    findings: list[FindingOut] | UnsetType = UNSET
+
+
+def problem(error: BridgeError, identity: str) -> ProblemOut:
+    """Returns the problem document for the error. `identity`: the request id."""
     problem_type = next(KINDS[cls] for cls in type(error).__mro__ if cls in KINDS)
-    members = members_of(problem_type, str(error), identity, getattr(error, "errors", ()))
-    if isinstance(error, errors.Conflict) and error.state is not None:
-        members["state"] = error.state
-    if isinstance(error, access.NotAllowed):
-        members["scope"] = error.scope
-    if isinstance(error, errors.Unavailable | errors.RequestUnderWay | access.TooManyRequests):
-        members["retry_after_s"] = error.retry_after_s
-    return members
+    return problem_of(
+        problem_type,
+        str(error),
+        identity,
+        getattr(error, "errors", ()),
+        state=error.state if isinstance(error, errors.Conflict) and error.state is not None else UNSET,
+        scope=error.scope if isinstance(error, access.NotAllowed) else UNSET,
+        retry_after_s=error.retry_after_s if isinstance(error, _WITH_PAUSE) else UNSET,
+    )
 
 
-def internal(identity: str) -> dict[str, Any]:
-    """Returns the members of the problem for an error in the bridge itself. `identity`: the request id."""
+def internal(identity: str) -> ProblemOut:
+    """Returns the problem for an error in the bridge itself. `identity`: the request id."""
     detail = "an unexpected error in the bridge: the line of its log with this request_id has the traceback"
-    return members_of(INTERNAL, detail, identity)
+    return problem_of(INTERNAL, detail, identity)
 
 
 def answer(request: Request, error: BridgeError) -> Response:
-    """Returns the response to an error of the bridge's tree."""
+    """Returns the response to a `BridgeError`, as a problem document."""
     headers = error.headers if isinstance(error, access.Refused) else None
     if isinstance(error, errors.Unavailable | errors.RequestUnderWay):
         headers = {"Retry-After": str(error.retry_after_s)}
@@ -95,7 +140,7 @@ def answer(request: Request, error: BridgeError) -> Response:
 
 def document(problem_type: ProblemType, detail: str, identity: str) -> bytes:
     """Returns the problem as JSON, for a request that is refused before it is parsed. `identity`: the request id."""
-    return exact_json.dumps(members_of(problem_type, detail, identity))
+    return exact_json.dumps(problem_of(problem_type, detail, identity))
 
 
 def answer_of(
@@ -106,8 +151,9 @@ def answer_of(
     headers: Mapping[str, str] | None = None,
     **members: Any,
 ) -> Response:
-    """Returns a response with a problem for which the tree has no error. `members`: further members of the problem."""
-    return _response(members_of(problem_type, detail, request_id.of(request.scope)) | members, headers)
+    """Returns a response with a problem for which there is no subclass of `BridgeError`. `members`: further members of
+    the problem."""
+    return _response(problem_of(problem_type, detail, request_id.of(request.scope), **members), headers)
 
 
 def unforeseen(request: Request) -> Response:
@@ -115,33 +161,30 @@ def unforeseen(request: Request) -> Response:
     return _response(internal(request_id.of(request.scope)), None)
 
 
-def members_of(
-    problem_type: ProblemType, detail: str, identity: str, field_errors: Iterable[FieldError] = ()
-) -> dict[str, Any]:
-    return {
-        "type": problem_type.uri,
-        "title": problem_type.title,
-        "status": problem_type.status,
-        "detail": detail,
-        "errors": [
-            {"field": error.field, "value": shown(error.value), "limit": error.limit, "message": error.message}
+def problem_of(
+    problem_type: ProblemType, detail: str, identity: str, field_errors: Iterable[FieldError] = (), **members: Any
+) -> ProblemOut:
+    """Returns a problem document. `identity`: the request id. `members`: further members of the document."""
+    return ProblemOut(
+        type=problem_type.uri,
+        title=problem_type.title,
+        status=problem_type.status,
+        detail=detail,
+        errors=[
+            ProblemField(field=error.field, value=shown(error.value), limit=error.limit, message=error.message)
             for error in field_errors
         ],
-        "request_id": identity,
-    }
+        request_id=identity,
+        **members,
+    )
 
 
 def shown(value: Any) -> Any:
     """Returns the value as an answer repeats it: a long value is cut."""
-    try:
-        text = value if isinstance(value, str) else exact_json.dumps(value).decode()
-    except TypeError:
-        return reprlib.repr(value)  # it nests too deep for JSON and for `repr`
-    if len(text) > _SHOWN_CHARACTERS:
-        return text[:_SHOWN_CHARACTERS] + "…"
-    return value
+    text = value if isinstance(value, str) else exact_json.dumps(value).decode()
+    return text[:_SHOWN_CHARACTERS] + "…" if len(text) > _SHOWN_CHARACTERS else value
 
 
-def _response(members: Mapping[str, Any], headers: Mapping[str, str] | None) -> Response:
+def _response(problem: ProblemOut, headers: Mapping[str, str] | None) -> Response:
     # Answers repeat values, and a client may have put its token into a value by mistake, such as into the query.
-    return Response(masked(exact_json.dumps(members)), members["status"], headers, MEDIA_TYPE)
+    return Response(masked(exact_json.dumps(problem)), problem.status, headers, MEDIA_TYPE)

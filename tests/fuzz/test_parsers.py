@@ -14,7 +14,6 @@ from bridge.broker.copies.classify import Due, Returned, Unusable, classify, sub
 from bridge.broker.copies.copies import from_properties, to_properties
 from bridge.broker.copies.properties import Properties
 from bridge.broker.copies.submissions import Submission
-from bridge.http import exact_json
 from bridge.http.v1.contract import queries
 from bridge.model.durations import LATEST_INSTANT_MS, parse_duration_ms, parse_instant_ms
 from bridge.model.errors import InvalidRequest
@@ -140,19 +139,6 @@ def test_envelope_round_trips(headers: dict[str, Any], body: bytes, content_type
     headers = json.loads(json.dumps(headers), parse_int=lambda digits: int(digits) % 2**53)
     envelope = Envelope(content_type=content_type, headers=headers, body=body)
     assert unpack(pack(envelope, 1 << 20)) == envelope
-
-
-@given(st.binary() | JSON.map(lambda value: json.dumps(value).encode()))
-@example(b'{"\\ud800":12345678901234567890}')
-@example(b'["\\ud800",1e400]')
-@example(b"-0")
-@examples(300)
-def test_json_that_is_read_can_be_written_and_read_again(document: bytes) -> None:
-    try:
-        value = exact_json.loads(document)
-    except ValueError:
-        return
-    assert exact_json.loads(exact_json.dumps(value)) == value
 
 
 @given(st.from_regex(r"(P?T?[0-9.]*(ms|[smhdwSMHDW]))+") | st.text(max_size=70) | JSON)

@@ -16,7 +16,7 @@ from bridge.access.decision import Need
 from bridge.access.token import Scope as TokenScope
 from bridge.http import exact_json
 from bridge.http.guard import Guard
-from bridge.http.v1.overview import overview_json
+from bridge.http.v1.overview import overview_out
 from bridge.model.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Live:
         until_s, retry_ms = monotonic() + _LIFE_S, _AGAIN_MS
         while True:
             sample = await self._pools.overview.sample()
-            data = exact_json.dumps(overview_json(sample, self._pools, caller)).decode()
+            data = exact_json.dumps(overview_out(sample, self._pools, caller)).decode()
             yield format_sse_event(data_str=data, event="overview", retry=retry_ms)
             if not await self._pools.overview.rest() or monotonic() > until_s:
                 return

@@ -24,7 +24,7 @@ from bridge.http.server.counted import counted, respond, was_cut
 from bridge.http.server.raw_path import as_written
 from bridge.http.v1.operation.call import ApiCall
 from bridge.metrics.http import Requests, requests
-from bridge.model.errors import BridgeError, Stopping
+from bridge.model.errors import Stopping
 
 _PATH = re.compile(
     r"/v1/(?:topics/(?P<topic>[^/]+)|namespaces/(?P<namespace>[^/]+)/topics/(?P<name>[^/]+))(?P<rest>/.*)"
@@ -87,8 +87,6 @@ class FastPath(Generic[App]):
         handler, scope["path_params"], of_operation = route
         try:
             response = await handler(ApiCall(scope, receive))
-        except BridgeError as error:
-            response = problems.answer(Request(scope), error)
         except ClientDisconnect:
             return  # nobody reads an answer
         except CancelledError:

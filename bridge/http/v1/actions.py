@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import BaseModel, Field
+from msgspec import Meta
 from starlette.responses import Response
 
 from bridge.access.decision import Need
 from bridge.access.token import Scope
+from bridge.http.structs import Answer
 from bridge.http.v1.contract.queries import ActionsQuery
 from bridge.http.v1.contract.scalars import ShownInstant
 from bridge.http.v1.document import examples
-from bridge.http.v1.operation.call import About, ApiCall, json_answer
+from bridge.http.v1.operation.call import About, ApiCall, JsonAnswer
 from bridge.http.v1.operation.operation import Operation, ResponseDoc
 from bridge.model.action import Action, Recorded
 from bridge.model.durations import format_instant
@@ -24,22 +25,22 @@ if TYPE_CHECKING:
 Run = Callable[["Pools", ApiCall], Awaitable[Response]]
 
 
-class ActionOut(BaseModel):
+class ActionOut(Answer):
     at: ShownInstant
-    what: Annotated[str, Field(description="the operation, such as `pause`, or a command")]
+    what: Annotated[str, Meta(description="the operation, such as `pause`, or a command")]
     who: Annotated[
         str,
-        Field(description="the token's id; `anybody`: no token was asked for; `command line`; `lmstfy`: over its wire"),
+        Meta(description="the token's id; `anybody`: no token was asked for; `command line`; `lmstfy`: over its wire"),
     ]
-    name: Annotated[str | None, Field(description="the token's name")]
+    name: Annotated[str | None, Meta(description="the token's name")]
     topic: str | None
-    target: Annotated[str | None, Field(description="the message, the token or the operation that the action names")]
-    count: Annotated[int | None, Field(description="messages changed; null if the action is not about messages")]
-    done: Annotated[bool, Field(description="false: a server did not answer, and the call may be done in part")]
-    request_id: Annotated[str | None, Field(description="null: a command")]
+    target: Annotated[str | None, Meta(description="the message, the token or the operation that the action names")]
+    count: Annotated[int | None, Meta(description="messages changed; null if the action is not about messages")]
+    done: Annotated[bool, Meta(description="false: a server did not answer, and the call may be done in part")]
+    request_id: Annotated[str | None, Meta(description="null: a command")]
 
 
-class ActionsOut(BaseModel):
+class ActionsOut(Answer):
     items: list[ActionOut]
     next_cursor: str | None
 
@@ -57,7 +58,7 @@ async def list_actions(pools: Pools, call: ApiCall) -> Response:
         return query.topic in {None, action.topic} and caller.sees(action.topic)
 
     page = await pools.default.actions.page(shows=shows, limit=query.limit, cursor=query.cursor)
-    return json_answer({"items": [_action_json(item) for item in page.items], "next_cursor": page.next_cursor})
+    return JsonAnswer(ActionsOut(items=[_action_out(item) for item in page.items], next_cursor=page.next_cursor))
 
 
 def recorded(operation: Operation) -> Run:
@@ -86,19 +87,19 @@ def _action(operation: Operation, call: ApiCall) -> Action | None:
     )
 
 
-def _action_json(item: Recorded) -> dict[str, Any]:
+def _action_out(item: Recorded) -> ActionOut:
     action = item.action
-    return {
-        "at": format_instant(item.at_ms),
-        "what": action.what,
-        "who": action.who,
-        "name": action.name,
-        "topic": action.topic,
-        "target": action.target,
-        "count": action.count,
-        "done": action.done,
-        "request_id": action.request_id or None,
-    }
+    return ActionOut(
+        at=format_instant(item.at_ms),
+        what=action.what,
+        who=action.who,
+        name=action.name,
+        topic=action.topic,
+        target=action.target,
+        count=action.count,
+        done=action.done,
+        request_id=action.request_id or None,
+    )
 
 
 OPERATIONS = (

@@ -15,11 +15,11 @@ from bridge.http.v1.contract.results import (
     MessageOut,
     PageOut,
     ReplayedOut,
-    message_json,
-    page_json,
+    message_out,
+    page_out,
 )
 from bridge.http.v1.document import examples
-from bridge.http.v1.operation.call import ApiCall, JsonAnswer, json_answer
+from bridge.http.v1.operation.call import ApiCall, JsonAnswer
 from bridge.http.v1.operation.operation import TOPIC, Operation, ResponseDoc
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ async def list_dead(pools: Pools, call: ApiCall) -> Response:
     page = await service.dead.page(topic, limit=query.limit, cursor=query.cursor)
     if not page.items:
         await service.topics.known(topic)
-    return JsonAnswer(page_json(page))
+    return JsonAnswer(page_out(page))
 
 
 async def replay(pools: Pools, call: ApiCall) -> Response:
@@ -50,7 +50,7 @@ async def replay(pools: Pools, call: ApiCall) -> Response:
     topic, message_id = call.topic, call.message_id
     replayed = await pools.serving(topic).dead.replay(topic, message_id)
     call.changed = 1
-    return JsonAnswer(message_json(replayed))
+    return JsonAnswer(message_out(replayed))
 
 
 async def replay_many(pools: Pools, call: ApiCall) -> Response:
@@ -61,7 +61,7 @@ async def replay_many(pools: Pools, call: ApiCall) -> Response:
     dead = pools.serving(topic).dead
     await dead.check_topic(topic)
     call.changed = await dead.replay_many(topic, wanted.max)
-    return json_answer({"replayed": call.changed})
+    return JsonAnswer(ReplayedOut(replayed=call.changed))
 
 
 async def drop(pools: Pools, call: ApiCall) -> Response:
@@ -71,7 +71,7 @@ async def drop(pools: Pools, call: ApiCall) -> Response:
     topic, message_id = call.topic, call.message_id
     dropped = await pools.serving(topic).dead.drop(topic, message_id)
     call.changed = 1
-    return JsonAnswer(message_json(dropped))
+    return JsonAnswer(message_out(dropped))
 
 
 async def drop_many(pools: Pools, call: ApiCall) -> Response:
@@ -82,7 +82,7 @@ async def drop_many(pools: Pools, call: ApiCall) -> Response:
     dead = pools.serving(topic).dead
     await dead.check_topic(topic)
     call.changed = await dead.drop_many(topic, query.max)
-    return json_answer({"dropped": call.changed})
+    return JsonAnswer(DroppedOut(dropped=call.changed))
 
 
 OPERATIONS = (

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel
 from starlette.responses import Response
 
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http import problems
-from bridge.http.v1.contract.results import FindingOut
-from bridge.http.v1.operation.call import ApiCall, json_answer
+from bridge.http.problems import FindingOut, findings_out
+from bridge.http.structs import Answer
+from bridge.http.v1.operation.call import ApiCall, JsonAnswer
 from bridge.http.v1.operation.operation import Operation, ResponseDoc
 from bridge.model.unread_bytes import MAKING
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from bridge.service.pools.pools import Pools
 
 
-class LiveOut(BaseModel):
+class LiveOut(Answer):
     status: str
 
 
 class ReadyOut(LiveOut):
-    parts: dict[str, str]
+    parts: Mapping[str, str]
     policies: str
     findings: list[FindingOut]
 
 
 async def live(pools: Pools, call: ApiCall) -> Response:
     """200 as long as the process runs. It asks neither RabbitMQ nor Redis."""
-    return json_answer({"status": "ok"})
+    return JsonAnswer(LiveOut(status="ok"))
 
 
 async def ready(pools: Pools, call: ApiCall) -> Response:
@@ -42,16 +42,29 @@ async def ready(pools: Pools, call: ApiCall) -> Response:
     messages, or one of several pools is not ready. 503: a part does not work, or a finding breaks a promise. With
     several pools, 503 means that no pool is ready. With several worker processes, each must be ready."""
     health = await pools.health()
-    findings = [asdict(finding) for finding in health.findings]
+    findings = findings_out(health)
     if (making := MAKING.get()) is not None and making.unread.is_full:
-        findings.append({"severity": "warning", "says": str(making.unread.refusal())})
-    members = {"parts": health.parts, "policies": health.policies, "findings": findings}
+        findings.append(FindingOut(severity="warning", says=str(making.unread.refusal()), remedy=""))
     if health.ok:
         all_ok = not findings and all(state == "ok" for state in health.parts.values())
-        return json_answer({"status": "ok" if all_ok else "degraded", **members})
+        return JsonAnswer(
+            ReadyOut(
+                status="ok" if all_ok else "degraded",
+                parts=health.parts,
+                policies=health.policies,
+                findings=findings,
+            )
+        )
     failing = [f"{part}: {state}" for part, state in health.parts.items() if state != "ok"]
     failing += [finding.says for finding in health.findings if finding.severity == "error"]
-    return call.problem(problems.NOT_READY, ", ".join(failing), headers={"Retry-After": "1"}, **members)
+    return call.problem(
+        problems.NOT_READY,
+        ", ".join(failing),
+        headers={"Retry-After": "1"},
+        parts=health.parts,
+        policies=health.policies,
+        findings=findings,
+    )
 
 
 async def scrape(pools: Pools, call: ApiCall) -> Response:

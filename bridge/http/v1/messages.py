@@ -11,7 +11,7 @@ from bridge.access.token import Scope
 from bridge.http.v1.contract.content import changed_envelope
 from bridge.http.v1.contract.queries import DeleteQuery, ListQuery
 from bridge.http.v1.contract.requests import ChangeRequest
-from bridge.http.v1.contract.results import MessageOut, PageOut, message_json, page_json
+from bridge.http.v1.contract.results import MessageOut, PageOut, message_out, page_out
 from bridge.http.v1.document import examples
 from bridge.http.v1.operation.call import ApiCall, JsonAnswer
 from bridge.http.v1.operation.operation import TOPIC, HeaderDoc, Operation, ResponseDoc
@@ -51,7 +51,7 @@ async def list_messages(pools: Pools, call: ApiCall) -> Response:
     )
     if not page.items:
         await service.topics.known(topic)
-    return JsonAnswer(page_json(page))
+    return JsonAnswer(page_out(page))
 
 
 async def change(pools: Pools, call: ApiCall) -> Response:
@@ -96,7 +96,7 @@ async def delete(pools: Pools, call: ApiCall) -> Response:
 
 
 def _tagged(message: Message) -> Response:
-    return JsonAnswer(message_json(message), headers=etag_header(message.record))
+    return JsonAnswer(message_out(message), headers=etag_header(message.record))
 
 
 _ETAG = {ETAG: "Another one after each change of the message"}

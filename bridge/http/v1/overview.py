@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, Field
+from msgspec import Meta
 from starlette.responses import Response
 
 from bridge.access.caller import Caller
 from bridge.access.decision import Need
 from bridge.access.token import Scope
+from bridge.http.problems import FindingOut, findings_out
+from bridge.http.structs import Answer
 from bridge.http.v1.contract.queries import NoQuery
-from bridge.http.v1.contract.results import FindingOut
 from bridge.http.v1.contract.scalars import ShownInstant
 from bridge.http.v1.document import examples
-from bridge.http.v1.operation.call import ApiCall, json_answer
+from bridge.http.v1.operation.call import ApiCall, JsonAnswer
 from bridge.http.v1.operation.operation import Operation, ResponseDoc
 from bridge.metrics.topics import OTHER
 from bridge.model.durations import format_instant
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 _WORST: Final = 10
 
 
-class DueOut(BaseModel):
+class DueOut(Answer):
     """Waiting messages by due moment. Each list has twelve counts: of the next minute by 5 seconds, of the next hour by
     5 minutes, of the next day by 2 hours."""
 
@@ -39,18 +41,18 @@ class DueOut(BaseModel):
     later: int
 
 
-class LatenessOut(BaseModel):
+class LatenessOut(Answer):
     """How late releases were, of all topics. A percentile is the upper bound of a bucket of
     `delaybridge_release_lag_seconds`."""
 
     released: int
-    late: Annotated[int, Field(description="released more than 100 ms late")]
+    late: Annotated[int, Meta(description="released more than 100 ms late")]
     p50_ms: float | None
     p99_ms: float | None
-    over_s: Annotated[float, Field(description="the seconds over which they are counted, at most 60")]
+    over_s: Annotated[float, Meta(description="the seconds over which they are counted, at most 60")]
 
 
-class WorstOut(BaseModel):
+class WorstOut(Answer):
     topic: str
     overdue: int
     oldest_overdue_ms: int
@@ -60,35 +62,35 @@ class WorstOut(BaseModel):
     paused: bool
 
 
-class OverviewOut(BaseModel):
+class OverviewOut(Answer):
     at: ShownInstant
-    ok: Annotated[bool, Field(description="as `/health/ready`")]
-    parts: dict[str, str]
+    ok: Annotated[bool, Meta(description="as `/health/ready`")]
+    parts: Mapping[str, str]
     findings: list[FindingOut]
-    missing: Annotated[list[str], Field(description="pools whose Redis did not answer; their topics are left out")]
-    topics: Annotated[int | None, Field(description="null, as the figures that follow: no Redis answered")]
-    paused: Annotated[int | None, Field(description="paused topics")]
-    counts: Annotated[dict[str, int] | None, Field(description="messages by state")]
+    missing: Annotated[list[str], Meta(description="pools whose Redis did not answer; their topics are left out")]
+    topics: Annotated[int | None, Meta(description="null, as the figures that follow: no Redis answered")]
+    paused: Annotated[int | None, Meta(description="paused topics")]
+    counts: Annotated[Mapping[str, int] | None, Meta(description="messages by state")]
     due: DueOut | None
     oldest_overdue_ms: Annotated[
-        int | None, Field(description="of topics that are not paused; 0: no message is overdue")
+        int | None, Meta(description="of topics that are not paused; 0: no message is overdue")
     ]
     oldest_ready_ms: int | None
     rates: Annotated[
-        dict[str, float] | None,
-        Field(description="messages a second: accepted, released, delivered, acked, dead; null in a first answer"),
+        Mapping[str, float] | None,
+        Meta(description="messages a second: accepted, released, delivered, acked, dead; null in a first answer"),
     ]
     lateness: LatenessOut | None
     queues: Annotated[
-        dict[str, int] | None,
-        Field(description="messages in the bridge's own queues; null: RabbitMQ did not answer, or a token of topics"),
+        Mapping[str, int] | None,
+        Meta(description="messages in the bridge's own queues; null: RabbitMQ did not answer, or a token of topics"),
     ]
     worst: Annotated[
-        list[WorstOut], Field(description="up to ten topics, first by the age of their oldest overdue message")
+        list[WorstOut], Meta(description="up to ten topics, first by the age of their oldest overdue message")
     ]
     queues_pages: Annotated[
         dict[str, str | None],
-        Field(description="RabbitMQ's page of queues by namespace; under the empty name for all others"),
+        Meta(description="RabbitMQ's page of queues by namespace; under the empty name for all others"),
     ]
 
 
@@ -98,45 +100,40 @@ async def overview(pools: Pools, call: ApiCall) -> Response:
     Counts are those of Redis. Rates and lateness are those of the process that answers and of its other worker
     processes, over the time since its sample before. A process samples at most every two seconds."""
     call.query(NoQuery)
-    return json_answer(overview_json(await pools.overview.sample(), pools, call.caller))
+    return JsonAnswer(overview_out(await pools.overview.sample(), pools, call.caller))
 
 
-def overview_json(sample: Sample, pools: Pools, caller: Caller) -> dict[str, Any]:
-    """Returns the sample as `OverviewOut` documents it, with the topics that the caller may see."""
+def overview_out(sample: Sample, pools: Pools, caller: Caller) -> OverviewOut:
+    """Returns the sample for an answer, with the topics that the caller may see."""
     seen = {topic: figures for topic, figures in sample.topics.items() if caller.sees(topic)}
     all_seen = len(seen) == len(sample.topics) and caller.sees(None)
-    return {
-        "at": format_instant(sample.at_ms),
-        "ok": sample.health.ok,
-        "parts": sample.health.parts,
-        "findings": [asdict(finding) for finding in sample.health.findings],
-        "missing": sample.missing,
-        **(_NO_STATE if len(sample.missing) == len(pools.services) else _state_json(list(seen.values()))),
-        "rates": sample.rates
-        and {
+    figures = None if len(sample.missing) == len(pools.services) else list(seen.values())
+    return OverviewOut(
+        at=format_instant(sample.at_ms),
+        ok=sample.health.ok,
+        parts=sample.health.parts,
+        findings=findings_out(sample.health),
+        missing=list(sample.missing),
+        topics=None if figures is None else len(figures),
+        paused=None if figures is None else sum(one.paused for one in figures),
+        counts=None if figures is None else {state: sum(one.by_state[state] for one in figures) for state in _STATES},
+        due=None if figures is None else DueOut(**asdict(summed([one.due for one in figures]))),
+        oldest_overdue_ms=None if figures is None else max((one.oldest_overdue_ms for one in figures), default=0),
+        oldest_ready_ms=None if figures is None else max((one.oldest_ready_ms for one in figures), default=0),
+        rates=None
+        if sample.rates is None
+        else {
             step: round(sum(rate for topic, rate in by_topic.items() if all_seen or _sees(caller, topic)), 2)
             for step, by_topic in sample.rates.items()
         },
-        "lateness": sample.lateness and asdict(sample.lateness),
-        "queues": sample.queues if all_seen else None,
-        "worst": [_worst_json(topic, one) for topic, one in sorted(seen.items(), key=_badness, reverse=True)[:_WORST]],
-        "queues_pages": pools.queues_pages(),
-    }
+        lateness=None if sample.lateness is None else LatenessOut(**asdict(sample.lateness)),
+        queues=sample.queues if all_seen else None,
+        worst=[_worst_out(topic, one) for topic, one in sorted(seen.items(), key=_badness, reverse=True)[:_WORST]],
+        queues_pages=pools.queues_pages(),
+    )
 
 
 _STATES: Final = ("waiting", "ready", "leased", "dead")
-_NO_STATE: Final = dict.fromkeys(("topics", "paused", "counts", "due", "oldest_overdue_ms", "oldest_ready_ms"))
-
-
-def _state_json(figures: list[TopicFigures]) -> dict[str, Any]:
-    return {
-        "topics": len(figures),
-        "paused": sum(one.paused for one in figures),
-        "counts": {state: sum(one.by_state[state] for one in figures) for state in _STATES},
-        "due": asdict(summed([one.due for one in figures])),
-        "oldest_overdue_ms": max((one.oldest_overdue_ms for one in figures), default=0),
-        "oldest_ready_ms": max((one.oldest_ready_ms for one in figures), default=0),
-    }
 
 
 def _sees(caller: Caller, label: str) -> bool:
@@ -148,31 +145,31 @@ def _badness(item: tuple[str, TopicFigures]) -> tuple[int, int, int]:
     return figures.oldest_overdue_ms, figures.oldest_ready_ms, figures.by_state["dead"]
 
 
-def _worst_json(topic: str, figures: TopicFigures) -> dict[str, Any]:
-    return {
-        "topic": topic,
-        "overdue": figures.due.overdue,
-        "oldest_overdue_ms": figures.oldest_overdue_ms,
-        "ready": figures.by_state["ready"],
-        "oldest_ready_ms": figures.oldest_ready_ms,
-        "dead": figures.by_state["dead"],
-        "paused": figures.paused,
-    }
+def _worst_out(topic: str, figures: TopicFigures) -> WorstOut:
+    return WorstOut(
+        topic=topic,
+        overdue=figures.due.overdue,
+        oldest_overdue_ms=figures.oldest_overdue_ms,
+        ready=figures.by_state["ready"],
+        oldest_ready_ms=figures.oldest_ready_ms,
+        dead=figures.by_state["dead"],
+        paused=figures.paused,
+    )
 
 
-class SlotOut(BaseModel):
+class SlotOut(Answer):
     pool: str
-    slot: Annotated[str, Field(description="the name of its queue in the first lane")]
-    wait_ms: Annotated[int, Field(description="how long a copy waits in it")]
-    in_rabbitmq: Annotated[int, Field(description="the queue's length, of all lanes; a bundle counts as one")]
-    messages: Annotated[int, Field(description="waiting messages with at least `wait_ms` left, below the next slot's")]
+    slot: Annotated[str, Meta(description="the name of its queue in the first lane")]
+    wait_ms: Annotated[int, Meta(description="how long a copy waits in it")]
+    in_rabbitmq: Annotated[int, Meta(description="the queue's length, of all lanes; a bundle counts as one")]
+    messages: Annotated[int, Meta(description="waiting messages with at least `wait_ms` left, below the next slot's")]
 
 
-class SlotsOut(BaseModel):
-    slots: Annotated[list[SlotOut], Field(description="the shortest wait first")]
-    overdue: Annotated[int, Field(description="waiting messages that are past due")]
-    soon: Annotated[int, Field(description="waiting messages that are due before the shortest wait has passed")]
-    in_checkpoint: Annotated[int, Field(description="messages in the checkpoint's queues")]
+class SlotsOut(Answer):
+    slots: Annotated[list[SlotOut], Meta(description="the shortest wait first")]
+    overdue: Annotated[int, Meta(description="waiting messages that are past due")]
+    soon: Annotated[int, Meta(description="waiting messages that are due before the shortest wait has passed")]
+    in_checkpoint: Annotated[int, Meta(description="messages in the checkpoint's queues")]
 
 
 async def list_slots(pools: Pools, call: ApiCall) -> Response:
@@ -183,23 +180,24 @@ async def list_slots(pools: Pools, call: ApiCall) -> Response:
     slots, `overdue` and `soon` add up to all waiting messages."""
     call.query(NoQuery)
     of_pools = await pools.slots()
-    return json_answer(
-        {
-            "slots": [
-                {
-                    "pool": slot.pool,
-                    "slot": slot.name,
-                    "wait_ms": slot.wait_ms,
-                    "in_rabbitmq": slot.in_rabbitmq,
-                    "messages": slot.messages,
-                }
-                for of_pool in of_pools
-                for slot in of_pool.slots
-            ],
-            "overdue": sum(of_pool.overdue for of_pool in of_pools),
-            "soon": sum(of_pool.soon for of_pool in of_pools),
-            "in_checkpoint": sum(of_pool.in_checkpoint for of_pool in of_pools),
-        }
+    slots = [
+        SlotOut(
+            pool=slot.pool,
+            slot=slot.name,
+            wait_ms=slot.wait_ms,
+            in_rabbitmq=slot.in_rabbitmq,
+            messages=slot.messages,
+        )
+        for of_pool in of_pools
+        for slot in of_pool.slots
+    ]
+    return JsonAnswer(
+        SlotsOut(
+            slots=slots,
+            overdue=sum(of_pool.overdue for of_pool in of_pools),
+            soon=sum(of_pool.soon for of_pool in of_pools),
+            in_checkpoint=sum(of_pool.in_checkpoint for of_pool in of_pools),
+        )
     )
 
 

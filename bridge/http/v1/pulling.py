@@ -10,7 +10,7 @@ from starlette.responses import Response
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http.v1.contract.requests import PullManyRequest, PullRequest
-from bridge.http.v1.contract.results import PulledOut, pulled_json
+from bridge.http.v1.contract.results import PulledOut, pulled_out
 from bridge.http.v1.document import examples
 from bridge.http.v1.operation.call import ApiCall, JsonAnswer
 from bridge.http.v1.operation.operation import TOPIC, Operation, ResponseDoc
@@ -42,7 +42,7 @@ async def _pull(pools: Pools, call: ApiCall, topics: Sequence[str], wanted: Pull
     pulling = pools.serving_all(topics).pulling
     work = pulling.pull(topics, limit=wanted.max or 1, wait_ms=wait_ms, lease_ms=wanted.lease)
     leased = await (call.while_connected(work) if wait_ms else work)
-    return JsonAnswer(pulled_json(leased))
+    return JsonAnswer(pulled_out(leased))
 
 
 _ANSWERS = {

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http.v1.contract.queries import SearchQuery
-from bridge.http.v1.contract.results import PageOut, page_json
+from bridge.http.v1.contract.results import PageOut, page_out
 from bridge.http.v1.document import examples
 from bridge.http.v1.operation.call import ApiCall, JsonAnswer
 from bridge.http.v1.operation.operation import Operation, ResponseDoc
@@ -34,7 +34,7 @@ async def search(pools: Pools, call: ApiCall) -> Response:
     page = await Search(pools).messages(
         wanted, sees=call.caller.sees, order=query.wanted_order, limit=query.limit, cursor=query.cursor
     )
-    return JsonAnswer(page_json(page))
+    return JsonAnswer(page_out(page))
 
 
 OPERATIONS = (

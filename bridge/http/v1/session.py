@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import structlog
-from pydantic import BaseModel, Field
+from msgspec import Meta
 from starlette.responses import Response
 
 from bridge.access.caller import Caller
 from bridge.access.decision import Need
 from bridge.access.sessions import COOKIE, Sessions
 from bridge.access.token import Scope
-from bridge.http import exact_json
+from bridge.http.structs import Answer
 from bridge.http.v1.contract.queries import NoQuery
+from bridge.http.v1.contract.results import instant_out
 from bridge.http.v1.contract.scalars import ShownInstant
 from bridge.http.v1.document import examples
-from bridge.http.v1.operation.call import ApiCall, JsonAnswer, json_answer
+from bridge.http.v1.operation.call import ApiCall, JsonAnswer
 from bridge.http.v1.operation.operation import Operation, ResponseDoc
-from bridge.model.durations import format_instant
 
 if TYPE_CHECKING:
     from bridge.service.pools.pools import Pools
@@ -29,15 +29,15 @@ _PATH: Final = "/v1/session"
 _KEPT: Final = "Path=/; HttpOnly; SameSite=Strict"
 
 
-class SessionOut(BaseModel):
-    token_required: Annotated[bool, Field(description="false: the bridge asks for no token, and everybody may do all")]
+class SessionOut(Answer):
+    token_required: Annotated[bool, Meta(description="false: the bridge asks for no token, and everybody may do all")]
     token_id: str | None
-    name: Annotated[str | None, Field(description="the token's name")]
-    scopes: list[str]
+    name: Annotated[str | None, Meta(description="the token's name")]
+    scopes: list[Scope]
     every_topic: bool
-    namespaces: Annotated[list[str], Field(description="with `bare_topics`, the topics that the token may use")]
+    namespaces: Annotated[list[str], Meta(description="with `bare_topics`, the topics that the token may use")]
     bare_topics: bool
-    ends_at: Annotated[ShownInstant | None, Field(description="when the session ends; null in other answers")]
+    ends_at: Annotated[ShownInstant | None, Meta(description="when the session ends; null in other answers")]
 
 
 async def open_session(pools: Pools, call: ApiCall) -> Response:
@@ -51,19 +51,17 @@ async def open_session(pools: Pools, call: ApiCall) -> Response:
     call.query(NoQuery)
     caller = call.caller
     if caller.token is None or caller.session is not None:
-        return json_answer(_session_json(caller))
+        return JsonAnswer(_session_out(caller))
     opened = await Sessions(pools.default.sessions).open(caller.token)
     log.info("session.opened", token=caller.who)
     cookie = f"{COOKIE}={opened.cookie}; {_KEPT}{_secure(call)}"
-    return JsonAnswer(
-        exact_json.dumps(_session_json(caller, ends_ms=opened.ends_ms)), 201, [(b"set-cookie", cookie.encode())]
-    )
+    return JsonAnswer(_session_out(caller, ends_ms=opened.ends_ms), 201, [(b"set-cookie", cookie.encode())])
 
 
 async def look_at_session(pools: Pools, call: ApiCall) -> Response:
     """Returns what the request's token or session allows."""
     call.query(NoQuery)
-    return json_answer(_session_json(call.caller))
+    return JsonAnswer(_session_out(call.caller))
 
 
 async def close_session(pools: Pools, call: ApiCall) -> Response:
@@ -73,7 +71,7 @@ async def close_session(pools: Pools, call: ApiCall) -> Response:
         await Sessions(pools.default.sessions).close(call.caller.session)
         log.info("session.closed", token=call.caller.who)
     cookie = f"{COOKIE}=; Max-Age=0; {_KEPT}{_secure(call)}"
-    return JsonAnswer(exact_json.dumps(_session_json(call.caller)), headers=[(b"set-cookie", cookie.encode())])
+    return JsonAnswer(_session_out(call.caller), headers=[(b"set-cookie", cookie.encode())])
 
 
 def _secure(call: ApiCall) -> str:
@@ -82,18 +80,18 @@ def _secure(call: ApiCall) -> str:
     return "; Secure" if call.scope["scheme"] == "https" or origin.startswith(b"https:") else ""
 
 
-def _session_json(caller: Caller, *, ends_ms: int | None = None) -> dict[str, Any]:
+def _session_out(caller: Caller, *, ends_ms: int | None = None) -> SessionOut:
     token = caller.token
-    return {
-        "token_required": token is not None,
-        "token_id": token and token.id,
-        "name": caller.name,
-        "scopes": list(Scope) if token is None else list(token.scopes),
-        "every_topic": token is None or token.every_topic,
-        "namespaces": [] if token is None else list(token.namespaces),
-        "bare_topics": token is not None and token.bare_topics,
-        "ends_at": None if ends_ms is None else format_instant(ends_ms),
-    }
+    return SessionOut(
+        token_required=token is not None,
+        token_id=None if token is None else token.id,
+        name=caller.name,
+        scopes=list(Scope) if token is None else list(token.scopes),
+        every_topic=token is None or token.every_topic,
+        namespaces=[] if token is None else list(token.namespaces),
+        bare_topics=token is not None and token.bare_topics,
+        ends_at=instant_out(ends_ms),
+    )
 
 
 _LOOK: Final = Need(scope=Scope.LOOK)

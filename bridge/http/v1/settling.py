@@ -9,7 +9,7 @@ from starlette.responses import Response
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http.v1.contract.requests import AckManyRequest, AckRequest, ExtendRequest, NackRequest
-from bridge.http.v1.contract.results import AckedOut, MessageOut, acked_json, message_json
+from bridge.http.v1.contract.results import AckedOut, MessageOut, acked_out, message_out
 from bridge.http.v1.document import examples
 from bridge.http.v1.operation.call import ApiCall, JsonAnswer
 from bridge.http.v1.operation.operation import TOPIC, Operation, ResponseDoc
@@ -30,8 +30,8 @@ async def ack_many(pools: Pools, call: ApiCall) -> Response:
     topic, wanted = call.topic, await call.body(AckManyRequest)
     settling = pools.serving(topic).settling
     if wanted.receipts is not None:
-        return JsonAnswer(acked_json(await settling.ack_receipts(topic, wanted.receipts)))
-    return JsonAnswer(acked_json(await settling.ack_delivered(topic, wanted.ids or [])))
+        return JsonAnswer(acked_out(await settling.ack_receipts(topic, wanted.receipts)))
+    return JsonAnswer(acked_out(await settling.ack_delivered(topic, wanted.ids or [])))
 
 
 async def ack(pools: Pools, call: ApiCall) -> Response:
@@ -40,7 +40,7 @@ async def ack(pools: Pools, call: ApiCall) -> Response:
     With a `receipt`, only during the lease of that receipt. 409: the lease or the message has ended, or nobody has
     received the message: it waits for its first delivery."""
     topic, message_id, wanted = call.topic, call.message_id, await call.body(AckRequest)
-    return JsonAnswer(message_json(await pools.serving(topic).settling.ack(topic, message_id, wanted.receipt)))
+    return JsonAnswer(message_out(await pools.serving(topic).settling.ack(topic, message_id, wanted.receipt)))
 
 
 async def nack(pools: Pools, call: ApiCall) -> Response:
@@ -55,7 +55,7 @@ async def nack(pools: Pools, call: ApiCall) -> Response:
     message = await pools.serving(topic).settling.nack(
         topic, message_id, receipt=wanted.receipt, delay_ms=wanted.delay, reason=wanted.reason
     )
-    return JsonAnswer(message_json(message))
+    return JsonAnswer(message_out(message))
 
 
 async def extend(pools: Pools, call: ApiCall) -> Response:
@@ -65,7 +65,7 @@ async def extend(pools: Pools, call: ApiCall) -> Response:
     topic, message_id, wanted = call.topic, call.message_id, await call.body(ExtendRequest)
     settling = pools.serving(topic).settling
     message = await settling.extend(topic, message_id, receipt=wanted.receipt, lease_ms=wanted.lease)
-    return JsonAnswer(message_json(message))
+    return JsonAnswer(message_out(message))
 
 
 OPERATIONS = (

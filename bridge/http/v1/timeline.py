@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import BaseModel, Field
+from msgspec import Meta
 from starlette.responses import Response
 
 from bridge.access.decision import Need
 from bridge.access.token import Scope
+from bridge.http.structs import Answer
 from bridge.http.v1.contract.scalars import ShownInstant
 from bridge.http.v1.document import examples
-from bridge.http.v1.operation.call import ApiCall, json_answer
+from bridge.http.v1.operation.call import ApiCall, JsonAnswer
 from bridge.http.v1.operation.operation import TOPIC, Operation, ResponseDoc
 from bridge.model.durations import format_instant
 from bridge.model.timeline import Transition, What
@@ -20,22 +21,22 @@ if TYPE_CHECKING:
     from bridge.service.pools.pools import Pools
 
 
-class TransitionOut(BaseModel):
+class TransitionOut(Answer):
     at: ShownInstant
     what: What
-    attempt: Annotated[int, Field(description="deliveries so far, as the message's `attempts` counts them")]
+    attempt: Annotated[int, Meta(description="deliveries so far, as the message's `attempts` counts them")]
     slot: Annotated[
         str | None,
-        Field(description="the queue in which the message began to wait; in a bundle it may wait in a neighbour"),
+        Meta(description="the queue in which the message began to wait; in a bundle it may wait in a neighbour"),
     ]
-    late_ms: Annotated[int | None, Field(description="of `released`: after it was due; of `returned`: after its lease")]
-    token_id: Annotated[str | None, Field(description="null: no token was asked for, or the bridge itself did it")]
+    late_ms: Annotated[int | None, Meta(description="of `released`: after it was due; of `returned`: after its lease")]
+    token_id: Annotated[str | None, Meta(description="null: no token was asked for, or the bridge itself did it")]
     reason: str | None
 
 
-class TimelineOut(BaseModel):
+class TimelineOut(Answer):
     items: list[TransitionOut]
-    complete: Annotated[bool, Field(description="false: older transitions are missing")]
+    complete: Annotated[bool, Meta(description="false: older transitions are missing")]
     topic: str
     id: str
 
@@ -48,20 +49,20 @@ async def look_at_timeline(pools: Pools, call: ApiCall) -> Response:
     404: the topic has no message with this id, or its retention time is over."""
     topic, message_id = call.topic, call.message_id
     timeline = await pools.serving(topic).timelines.get(topic, message_id)
-    items = [_transition_json(item) for item in timeline.items]
-    return json_answer({"items": items, "complete": timeline.complete, "topic": topic, "id": message_id})
+    items = [_transition_out(item) for item in timeline.items]
+    return JsonAnswer(TimelineOut(items=items, complete=timeline.complete, topic=topic, id=message_id))
 
 
-def _transition_json(item: Transition) -> dict[str, Any]:
-    return {
-        "at": format_instant(item.at_ms),
-        "what": item.what,
-        "attempt": item.attempt,
-        "slot": item.slot,
-        "late_ms": item.late_ms,
-        "token_id": item.token_id,
-        "reason": item.reason,
-    }
+def _transition_out(item: Transition) -> TransitionOut:
+    return TransitionOut(
+        at=format_instant(item.at_ms),
+        what=item.what,
+        attempt=item.attempt,
+        slot=item.slot,
+        late_ms=item.late_ms,
+        token_id=item.token_id,
+        reason=item.reason,
+    )
 
 
 OPERATIONS = (

@@ -1073,31 +1073,18 @@ export interface components {
     schemas: {
         /** AckItem */
         AckItem: {
-            /**
-             * Id
-             * @description null: the receipt is malformed
-             */
+            /** @description null: the receipt is malformed */
             id: string | null;
-            /**
-             * Result
-             * @enum {string}
-             */
-            result: "acked" | "stale" | "not_leased" | "unknown";
+            result: components["schemas"]["AckVerdict"];
         };
         /**
          * AckManyRequest
          * @description Give exactly one of `receipts`, each good for its own lease, and `ids`, good from the first delivery on.
          */
         AckManyRequest: {
-            /**
-             * Receipts
-             * @default null
-             */
+            /** @default null */
             receipts?: string[] | null;
-            /**
-             * Ids
-             * @default null
-             */
+            /** @default null */
             ids?: string[] | null;
         };
         /**
@@ -1106,67 +1093,41 @@ export interface components {
          *     applies to the current lease.
          */
         AckRequest: {
-            /**
-             * Receipt
-             * @default null
-             */
+            /** @default null */
             receipt?: string | null;
         };
+        /**
+         * AckVerdict
+         * @enum {string}
+         */
+        AckVerdict: "acked" | "not_leased" | "stale" | "unknown";
         /** AckedOut */
         AckedOut: {
-            /** Results */
             results: components["schemas"]["AckItem"][];
         };
         /** ActionOut */
         ActionOut: {
-            /**
-             * At
-             * Format: date-time
-             */
+            /** Format: date-time */
             at: string;
-            /**
-             * What
-             * @description the operation, such as `pause`, or a command
-             */
+            /** @description the operation, such as `pause`, or a command */
             what: string;
-            /**
-             * Who
-             * @description the token's id; `anybody`: no token was asked for; `command line`; `lmstfy`: over its wire
-             */
+            /** @description the token's id; `anybody`: no token was asked for; `command line`; `lmstfy`: over its wire */
             who: string;
-            /**
-             * Name
-             * @description the token's name
-             */
+            /** @description the token's name */
             name: string | null;
-            /** Topic */
             topic: string | null;
-            /**
-             * Target
-             * @description the message, the token or the operation that the action names
-             */
+            /** @description the message, the token or the operation that the action names */
             target: string | null;
-            /**
-             * Count
-             * @description messages changed; null if the action is not about messages
-             */
+            /** @description messages changed; null if the action is not about messages */
             count: number | null;
-            /**
-             * Done
-             * @description false: a server did not answer, and the call may be done in part
-             */
+            /** @description false: a server did not answer, and the call may be done in part */
             done: boolean;
-            /**
-             * Request Id
-             * @description null: a command
-             */
+            /** @description null: a command */
             request_id: string | null;
         };
         /** ActionsOut */
         ActionsOut: {
-            /** Items */
             items: components["schemas"]["ActionOut"][];
-            /** Next Cursor */
             next_cursor: string | null;
         };
         /**
@@ -1174,15 +1135,9 @@ export interface components {
          * @description The time whose ticks are to be sent. Both ends belong to it.
          */
         BackfillRequest: {
-            /**
-             * From
-             * @description an RFC 3339 time with an offset such as "2026-01-31T09:00:00Z", or an integer of Unix milliseconds
-             */
+            /** @description an RFC 3339 time with an offset such as "2026-01-31T09:00:00Z", or an integer of Unix milliseconds */
             from: string | number;
-            /**
-             * To
-             * @description an RFC 3339 time with an offset such as "2026-01-31T09:00:00Z", or an integer of Unix milliseconds
-             */
+            /** @description an RFC 3339 time with an offset such as "2026-01-31T09:00:00Z", or an integer of Unix milliseconds */
             to: string | number;
         };
         /**
@@ -1190,29 +1145,32 @@ export interface components {
          * @description `to`: the end of the time, at most now. `sent`: how many ticks this call sent; the others were sent before.
          */
         BackfilledOut: {
-            /** Ticks */
             ticks: number;
-            /** Sent */
             sent: number;
-            /**
-             * To
-             * Format: date-time
-             */
+            /** Format: date-time */
             to: string;
+        };
+        /**
+         * BackoffOut
+         * @description A back-off that grows has `first_ms`, `factor` and `max_ms`; one of steps has `steps_ms`.
+         */
+        BackoffOut: {
+            first_ms?: number;
+            factor?: number;
+            max_ms?: number;
+            steps_ms?: number[];
         };
         /**
          * BatchItem
          * @description Status 201 (accepted) or 200 (a message had this id) with `message`; any other status with `error`.
          */
         BatchItem: {
-            /** Status */
             status: number;
             message?: components["schemas"]["MessageOut"];
             error?: components["schemas"]["ProblemOut"];
         };
         /** BatchOut */
         BatchOut: {
-            /** Results */
             results: components["schemas"]["BatchItem"][];
         };
         /**
@@ -1220,9 +1178,13 @@ export interface components {
          * @description 1 to 1000 messages. Each is accepted or refused alone.
          */
         BatchRequest: {
-            /** Messages */
             messages: unknown[];
         };
+        /**
+         * BulkAction
+         * @enum {string}
+         */
+        BulkAction: "delete" | "move" | "replay" | "run-now";
         /**
          * BulkMoveRequest
          * @description Which messages to move, and their new due time. Give exactly one of `delay`, counted from now, and
@@ -1230,35 +1192,25 @@ export interface components {
          */
         BulkMoveRequest: {
             /**
-             * Topic
              * @description A topic, or a pattern in which `*` is any text: `shop/*`
              * @default null
              */
             topic?: string | null;
             /**
-             * State
              * @description Any of these states; without it, all
              * @default []
              */
             state?: ("waiting" | "ready" | "leased" | "acked" | "expired" | "dead" | "deleted")[];
-            /**
-             * Due After
-             * @default null
-             */
+            /** @default null */
             due_after?: (string | number) | null;
-            /**
-             * Due Before
-             * @default null
-             */
+            /** @default null */
             due_before?: (string | number) | null;
             /**
-             * Id Prefix
              * @description How the id begins
              * @default null
              */
             id_prefix?: string | null;
             /**
-             * Labels
              * @description All of these labels
              * @default null
              */
@@ -1266,38 +1218,28 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * Reason
              * @description The whole reason of expired and dead messages. Other states must be asked for
              * @default null
              */
             reason?: string | null;
             /**
-             * Reason Pattern
              * @description As `reason`, but a pattern in which `*` is any text: `card *`
              * @default null
              */
             reason_pattern?: string | null;
             /**
-             * Dry Run
              * @description true: only count the messages that match
              * @default false
              */
             dry_run?: boolean;
             /**
-             * Max
              * @description The most messages to change, the first by due time
              * @default null
              */
             max?: number | null;
-            /**
-             * Delay
-             * @default null
-             */
+            /** @default null */
             delay?: (number | string) | null;
-            /**
-             * Deliver At
-             * @default null
-             */
+            /** @default null */
             deliver_at?: (string | number) | null;
         };
         /**
@@ -1305,25 +1247,14 @@ export interface components {
          * @description `operation`: changes the messages, and its counts tell how far it is. Then `done` and `failed` are 0.
          */
         BulkOut: {
-            /**
-             * Matched
-             * @description messages that match, at most `max`
-             */
+            /** @description messages that match, at most `max` */
             matched: number;
-            /** Done */
             done: number;
-            /**
-             * Failed
-             * @description messages that changed meanwhile, or that can't be changed
-             */
+            /** @description messages that changed meanwhile, or that can't be changed */
             failed: number;
-            /** Dry Run */
             dry_run: boolean;
             operation: components["schemas"]["OperationOut"] | null;
-            /**
-             * Failures
-             * @description the first ten
-             */
+            /** @description the first ten */
             failures: components["schemas"]["FailedChangeOut"][];
         };
         /**
@@ -1332,35 +1263,25 @@ export interface components {
          */
         BulkRequest: {
             /**
-             * Topic
              * @description A topic, or a pattern in which `*` is any text: `shop/*`
              * @default null
              */
             topic?: string | null;
             /**
-             * State
              * @description Any of these states; without it, all
              * @default []
              */
             state?: ("waiting" | "ready" | "leased" | "acked" | "expired" | "dead" | "deleted")[];
-            /**
-             * Due After
-             * @default null
-             */
+            /** @default null */
             due_after?: (string | number) | null;
-            /**
-             * Due Before
-             * @default null
-             */
+            /** @default null */
             due_before?: (string | number) | null;
             /**
-             * Id Prefix
              * @description How the id begins
              * @default null
              */
             id_prefix?: string | null;
             /**
-             * Labels
              * @description All of these labels
              * @default null
              */
@@ -1368,25 +1289,21 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * Reason
              * @description The whole reason of expired and dead messages. Other states must be asked for
              * @default null
              */
             reason?: string | null;
             /**
-             * Reason Pattern
              * @description As `reason`, but a pattern in which `*` is any text: `card *`
              * @default null
              */
             reason_pattern?: string | null;
             /**
-             * Dry Run
              * @description true: only count the messages that match
              * @default false
              */
             dry_run?: boolean;
             /**
-             * Max
              * @description The most messages to change, the first by due time
              * @default null
              */
@@ -1398,61 +1315,34 @@ export interface components {
          *     `deliver_at`, and at most one of `body` and `body_base64`. `headers` and `labels` replace all that there are.
          */
         ChangeRequest: {
-            /**
-             * Body
-             * @description Any JSON value; with a text content type a string
-             * @default null
-             */
+            /** @description Any JSON value; with a text content type a string */
             body?: unknown;
-            /**
-             * Body Base64
-             * @default null
-             */
+            /** @default null */
             body_base64?: string | null;
-            /**
-             * Content Type
-             * @default null
-             */
+            /** @default null */
             content_type?: string | null;
-            /**
-             * Headers
-             * @default null
-             */
+            /** @default null */
             headers?: {
                 [key: string]: string | number | boolean;
             } | null;
-            /**
-             * Delay
-             * @default null
-             */
+            /** @default null */
             delay?: (number | string) | null;
-            /**
-             * Deliver At
-             * @default null
-             */
+            /** @default null */
             deliver_at?: (string | number) | null;
             /**
-             * Ttl
              * @description Time to live, counted from the due time
              * @default null
              */
             ttl?: (number | string) | null;
-            /**
-             * Max Retry
-             * @default null
-             */
+            /** @default null */
             max_retry?: number | null;
-            /**
-             * Labels
-             * @default null
-             */
+            /** @default null */
             labels?: {
                 [key: string]: string;
             } | null;
         };
         /** DroppedOut */
         DroppedOut: {
-            /** Dropped */
             dropped: number;
         };
         /**
@@ -1461,15 +1351,10 @@ export interface components {
          *     5 minutes, of the next day by 2 hours.
          */
         DueOut: {
-            /** Overdue */
             overdue: number;
-            /** Minute */
             minute: number[];
-            /** Hour */
             hour: number[];
-            /** Day */
             day: number[];
-            /** Later */
             later: number;
         };
         /**
@@ -1477,68 +1362,39 @@ export interface components {
          * @description The values that count: the policy's own, and the bridge's settings for the rest.
          */
         EffectiveOut: {
-            /** Max Retry */
             max_retry: number;
-            /** Ttl Ms */
             ttl_ms: number | null;
-            /** Lease Ms */
             lease_ms: number;
-            /** Backoff */
-            backoff: components["schemas"]["GrowingOut"] | components["schemas"]["StepsOut"];
-            /**
-             * Jitter
-             * @description the share of the back-off that a retry waits longer at most
-             */
+            backoff: components["schemas"]["BackoffOut"];
+            /** @description the share of the back-off that a retry waits longer at most */
             jitter: number;
-            /**
-             * Defaults
-             * @description the fields that the policy does not set
-             */
-            defaults: ("max_retry" | "ttl_ms" | "lease_ms" | "backoff")[];
+            /** @description the fields that the policy does not set */
+            defaults: string[];
         };
         /**
          * ExtendRequest
          * @description Extends a lease. `lease`: how long it lasts at least, from now.
          */
         ExtendRequest: {
-            /**
-             * Receipt
-             * @default null
-             */
+            /** @default null */
             receipt?: string | null;
-            /**
-             * Lease
-             * @description A duration: an integer of milliseconds, or a string such as "1500ms", "90s", "15m", "2h", "7d", "1h30m", "PT1H30M"
-             */
+            /** @description A duration: an integer of milliseconds, or a string such as "1500ms", "90s", "15m", "2h", "7d", "1h30m", "PT1H30M" */
             lease: number | string;
         };
         /** FailedCallOut */
         FailedCallOut: {
-            /**
-             * At
-             * Format: date-time
-             */
+            /** Format: date-time */
             at: string;
-            /**
-             * Id
-             * @description the message's id
-             */
+            /** @description the message's id */
             id: string;
-            /**
-             * Reason
-             * @description status, redirect, timeout, connection, address, destination
-             */
+            /** @description status, redirect, timeout, connection, address, destination */
             reason: string;
-            /** Detail */
             detail: string;
         };
         /** FailedChangeOut */
         FailedChangeOut: {
-            /** Topic */
             topic: string;
-            /** Id */
             id: string;
-            /** Detail */
             detail: string;
         };
         /**
@@ -1546,74 +1402,34 @@ export interface components {
          * @description The fields of the request that narrow the choice. A field that is absent matches every message.
          */
         FilterOut: {
-            /** Topic */
             topic?: string;
-            /** State */
-            state?: ("waiting" | "ready" | "leased" | "acked" | "expired" | "dead" | "deleted")[];
-            /**
-             * Due After
-             * Format: date-time
-             */
+            state?: ("acked" | "dead" | "deleted" | "expired" | "leased" | "ready" | "waiting")[];
+            /** Format: date-time */
             due_after?: string;
-            /**
-             * Due Before
-             * Format: date-time
-             */
+            /** Format: date-time */
             due_before?: string;
-            /** Id Prefix */
             id_prefix?: string;
-            /** Labels */
             labels?: {
                 [key: string]: string;
             };
-            /** Reason */
             reason?: string;
-            /** Reason Pattern */
             reason_pattern?: string;
         };
         /** FindingOut */
         FindingOut: {
-            /**
-             * Severity
-             * @enum {string}
-             */
+            /** @enum {string} */
             severity: "error" | "warning";
-            /** Says */
             says: string;
-            /**
-             * Remedy
-             * @description what an operator can do; empty if `says` says it
-             */
+            /** @description what an operator can do; empty if `says` says it */
             remedy: string;
-        };
-        /** GrowingOut */
-        GrowingOut: {
-            /** First Ms */
-            first_ms: number;
-            /** Factor */
-            factor: number;
-            /** Max Ms */
-            max_ms: number;
         };
         /**
          * GrowingPatch
          * @description Changes of a back-off that grows. Where there was none, `first` and `max` are required.
          */
         GrowingPatch: {
-            /**
-             * First
-             * @default null
-             */
             first?: (number | string) | null;
-            /**
-             * Factor
-             * @default null
-             */
             factor?: number | null;
-            /**
-             * Max
-             * @default null
-             */
             max?: (number | string) | null;
         };
         /**
@@ -1621,20 +1437,11 @@ export interface components {
          * @description A back-off that grows: `first` before the first retry, then `factor` times the one before, up to `max`.
          */
         GrowingRequest: {
-            /**
-             * First
-             * @description A duration: an integer of milliseconds, or a string such as "1500ms", "90s", "15m", "2h", "7d", "1h30m", "PT1H30M"
-             */
+            /** @description A duration: an integer of milliseconds, or a string such as "1500ms", "90s", "15m", "2h", "7d", "1h30m", "PT1H30M" */
             first: number | string;
-            /**
-             * Factor
-             * @default 2
-             */
+            /** @default 2 */
             factor?: number;
-            /**
-             * Max
-             * @description A duration: an integer of milliseconds, or a string such as "1500ms", "90s", "15m", "2h", "7d", "1h30m", "PT1H30M"
-             */
+            /** @description A duration: an integer of milliseconds, or a string such as "1500ms", "90s", "15m", "2h", "7d", "1h30m", "PT1H30M" */
             max: number | string;
         };
         /**
@@ -1643,96 +1450,49 @@ export interface components {
          *     `delaybridge_release_lag_seconds`.
          */
         LatenessOut: {
-            /** Released */
             released: number;
-            /**
-             * Late
-             * @description released more than 100 ms late
-             */
+            /** @description released more than 100 ms late */
             late: number;
-            /** P50 Ms */
             p50_ms: number | null;
-            /** P99 Ms */
             p99_ms: number | null;
-            /**
-             * Over S
-             * @description the seconds over which they are counted, at most 60
-             */
+            /** @description the seconds over which they are counted, at most 60 */
             over_s: number;
         };
         /** LeasedOut */
         LeasedOut: {
-            /** Topic */
             topic: string;
-            /** Id */
             id: string;
-            /**
-             * State
-             * @enum {string}
-             */
-            state: "waiting" | "ready" | "leased" | "acked" | "expired" | "dead" | "deleted";
-            /**
-             * Body
-             * @description any JSON value; a string for a text content type
-             */
+            /** @enum {string} */
+            state: "acked" | "dead" | "deleted" | "expired" | "leased" | "ready" | "waiting";
+            /** @description any JSON value; a string for a text content type */
             body?: unknown;
-            /**
-             * Body Base64
-             * @description instead of `body`, for bytes that are neither JSON nor text
-             */
+            /** @description instead of `body`, for bytes that are neither JSON nor text */
             body_base64?: string;
-            /**
-             * Content Type
-             * @description empty: the AMQP client that sent the message gave none
-             */
+            /** @description empty: the AMQP client that sent the message gave none */
             content_type: string;
-            /** Headers */
-            headers: {
-                [key: string]: unknown;
-            };
-            /**
-             * Labels
-             * @description given at the send, for searches
-             */
+            headers: Record<string, never>;
+            /** @description given at the send, for searches */
             labels: {
                 [key: string]: string;
             };
             /** @description where it goes when it is due; null: to the topic's ready queue */
             to: components["schemas"]["TargetOut"] | null;
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /**
-             * Due At
-             * Format: date-time
-             */
+            /** Format: date-time */
             due_at: string;
-            /** Expires At */
             expires_at: string | null;
-            /**
-             * Attempts
-             * @description deliveries so far; over AMQP, those that failed
-             */
+            /** @description deliveries so far; over AMQP, those that failed */
             attempts: number;
-            /** Max Retry */
             max_retry: number;
-            /** Lease Until */
             lease_until: string | null;
-            /** Ended At */
             ended_at: string | null;
-            /** Reason */
             reason: string | null;
-            /**
-             * Receipt
-             * @description names this lease; give it to ack, nack and extend
-             */
+            /** @description names this lease; give it to ack, nack and extend */
             receipt: string;
         };
         /** LiveOut */
         LiveOut: {
-            /** Status */
             status: string;
         };
         /**
@@ -1740,10 +1500,7 @@ export interface components {
          * @description Replays or drops dead letters. `max`: how many at most.
          */
         ManyRequest: {
-            /**
-             * Max
-             * @default 100
-             */
+            /** @default 100 */
             max?: number;
         };
         /**
@@ -1751,93 +1508,55 @@ export interface components {
          * @description A message. Without `body` and `body_base64`, Redis did not keep its body.
          */
         MessageOut: {
-            /** Topic */
             topic: string;
-            /** Id */
             id: string;
-            /**
-             * State
-             * @enum {string}
-             */
-            state: "waiting" | "ready" | "leased" | "acked" | "expired" | "dead" | "deleted";
-            /**
-             * Body
-             * @description any JSON value; a string for a text content type
-             */
+            /** @enum {string} */
+            state: "acked" | "dead" | "deleted" | "expired" | "leased" | "ready" | "waiting";
+            /** @description any JSON value; a string for a text content type */
             body?: unknown;
-            /**
-             * Body Base64
-             * @description instead of `body`, for bytes that are neither JSON nor text
-             */
+            /** @description instead of `body`, for bytes that are neither JSON nor text */
             body_base64?: string;
-            /**
-             * Content Type
-             * @description empty: the AMQP client that sent the message gave none
-             */
+            /** @description empty: the AMQP client that sent the message gave none */
             content_type: string;
-            /** Headers */
-            headers: {
-                [key: string]: unknown;
-            };
-            /**
-             * Labels
-             * @description given at the send, for searches
-             */
+            headers: Record<string, never>;
+            /** @description given at the send, for searches */
             labels: {
                 [key: string]: string;
             };
             /** @description where it goes when it is due; null: to the topic's ready queue */
             to: components["schemas"]["TargetOut"] | null;
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /**
-             * Due At
-             * Format: date-time
-             */
+            /** Format: date-time */
             due_at: string;
-            /** Expires At */
             expires_at: string | null;
-            /**
-             * Attempts
-             * @description deliveries so far; over AMQP, those that failed
-             */
+            /** @description deliveries so far; over AMQP, those that failed */
             attempts: number;
-            /** Max Retry */
             max_retry: number;
-            /** Lease Until */
             lease_until: string | null;
-            /** Ended At */
             ended_at: string | null;
-            /** Reason */
             reason: string | null;
         };
+        /**
+         * Missed
+         * @description Which missed ticks are sent: those whose moments passed while no process planned the schedule.
+         * @enum {string}
+         */
+        Missed: "all" | "last" | "skip";
         /**
          * NackRequest
          * @description `delay`: until the next delivery, instead of the topic's back-off. `reason`: kept with the message.
          */
         NackRequest: {
-            /**
-             * Receipt
-             * @default null
-             */
+            /** @default null */
             receipt?: string | null;
-            /**
-             * Delay
-             * @default null
-             */
+            /** @default null */
             delay?: (number | string) | null;
-            /**
-             * Reason
-             * @default null
-             */
+            /** @default null */
             reason?: string | null;
         };
         /** NextOut */
         NextOut: {
-            /** Items */
             items: components["schemas"]["TickOut"][];
         };
         /**
@@ -1846,156 +1565,92 @@ export interface components {
          *     neither as `done` nor as `failed`.
          */
         OperationOut: {
-            /** Id */
             id: string;
-            /**
-             * Action
-             * @enum {string}
-             */
-            action: "delete" | "move" | "run-now" | "replay";
+            action: components["schemas"]["BulkAction"];
             filter: components["schemas"]["FilterOut"];
-            /**
-             * State
-             * @enum {string}
-             */
-            state: "running" | "done" | "cancelled" | "failed";
-            /** Matched */
+            state: components["schemas"]["OperationState"];
             matched: number;
-            /** Done */
             done: number;
-            /** Failed */
             failed: number;
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /** Ended At */
             ended_at: string | null;
-            /**
-             * Token Id
-             * @description whose call began it; `anybody`: no token was asked for
-             */
+            /** @description whose call began it; `anybody`: no token was asked for */
             token_id: string;
-            /**
-             * Failures
-             * @description the first ten
-             */
+            /** @description the first ten */
             failures: components["schemas"]["FailedChangeOut"][];
-            /**
-             * Reason
-             * @description why it failed; null unless `state` is `failed`
-             */
+            /** @description why it failed; null unless `state` is `failed` */
             reason: string | null;
         };
+        /**
+         * OperationState
+         * @enum {string}
+         */
+        OperationState: "cancelled" | "done" | "failed" | "running";
         /** OperationsOut */
         OperationsOut: {
-            /** Items */
             items: components["schemas"]["OperationOut"][];
-            /** Next Cursor */
             next_cursor: string | null;
         };
+        /**
+         * Overlap
+         * @description Whether a tick is sent while the message of the former tick has not ended.
+         * @enum {string}
+         */
+        Overlap: "allow" | "skip";
         /** OverviewOut */
         OverviewOut: {
-            /**
-             * At
-             * Format: date-time
-             */
+            /** Format: date-time */
             at: string;
-            /**
-             * Ok
-             * @description as `/health/ready`
-             */
+            /** @description as `/health/ready` */
             ok: boolean;
-            /** Parts */
             parts: {
                 [key: string]: string;
             };
-            /** Findings */
             findings: components["schemas"]["FindingOut"][];
-            /**
-             * Missing
-             * @description pools whose Redis did not answer; their topics are left out
-             */
+            /** @description pools whose Redis did not answer; their topics are left out */
             missing: string[];
-            /**
-             * Topics
-             * @description null, as the figures that follow: no Redis answered
-             */
+            /** @description null, as the figures that follow: no Redis answered */
             topics: number | null;
-            /**
-             * Paused
-             * @description paused topics
-             */
+            /** @description paused topics */
             paused: number | null;
-            /**
-             * Counts
-             * @description messages by state
-             */
+            /** @description messages by state */
             counts: {
                 [key: string]: number;
             } | null;
             due: components["schemas"]["DueOut"] | null;
-            /**
-             * Oldest Overdue Ms
-             * @description of topics that are not paused; 0: no message is overdue
-             */
+            /** @description of topics that are not paused; 0: no message is overdue */
             oldest_overdue_ms: number | null;
-            /** Oldest Ready Ms */
             oldest_ready_ms: number | null;
-            /**
-             * Rates
-             * @description messages a second: accepted, released, delivered, acked, dead; null in a first answer
-             */
+            /** @description messages a second: accepted, released, delivered, acked, dead; null in a first answer */
             rates: {
                 [key: string]: number;
             } | null;
             lateness: components["schemas"]["LatenessOut"] | null;
-            /**
-             * Queues
-             * @description messages in the bridge's own queues; null: RabbitMQ did not answer, or a token of topics
-             */
+            /** @description messages in the bridge's own queues; null: RabbitMQ did not answer, or a token of topics */
             queues: {
                 [key: string]: number;
             } | null;
-            /**
-             * Worst
-             * @description up to ten topics, first by the age of their oldest overdue message
-             */
+            /** @description up to ten topics, first by the age of their oldest overdue message */
             worst: components["schemas"]["WorstOut"][];
-            /**
-             * Queues Pages
-             * @description RabbitMQ's page of queues by namespace; under the empty name for all others
-             */
+            /** @description RabbitMQ's page of queues by namespace; under the empty name for all others */
             queues_pages: {
                 [key: string]: string | null;
             };
         };
         /** PageOut */
         PageOut: {
-            /** Items */
             items: components["schemas"]["MessageOut"][];
-            /** Next Cursor */
             next_cursor: string | null;
         };
         /** PolicyOut */
         PolicyOut: {
-            /**
-             * Release
-             * @enum {string}
-             */
-            release: "checked" | "direct";
-            /** Max Retry */
+            release: components["schemas"]["Release"];
             max_retry: number | null;
-            /** Ttl Ms */
             ttl_ms: number | null;
-            /** Lease Ms */
             lease_ms: number | null;
-            /** Backoff */
-            backoff: components["schemas"]["GrowingOut"] | components["schemas"]["StepsOut"] | null;
-            /** Paused */
+            backoff: components["schemas"]["BackoffOut"] | null;
             paused: boolean;
-            /** Keep Body Max */
             keep_body_max: number | null;
         };
         /**
@@ -2004,48 +1659,20 @@ export interface components {
          *     to its default.
          */
         PolicyPatch: {
-            /**
-             * Release
-             * @description `checked`, the default: the checkpoint checks each due message; `direct`: RabbitMQ delivers it unchecked
-             * @default null
-             */
-            release?: ("checked" | "direct") | null;
-            /**
-             * Max Retry
-             * @description Failed deliveries that are retried; after one more, a dead letter
-             * @default null
-             */
+            /** @description `checked`, the default: the checkpoint checks each due message; `direct`: RabbitMQ delivers it unchecked */
+            release?: components["schemas"]["Release"] | null;
+            /** @description Failed deliveries that are retried; after one more, a dead letter */
             max_retry?: number | null;
-            /**
-             * Ttl
-             * @description Time to live, counted from the due time
-             * @default null
-             */
+            /** @description Time to live, counted from the due time */
             ttl?: (number | string) | null;
-            /**
-             * Lease
-             * @description How long a pull leases a message
-             * @default null
-             */
+            /** @description How long a pull leases a message */
             lease?: (number | string) | null;
-            /**
-             * Paused
-             * @description `true`: due messages are not released
-             * @default null
-             */
+            /** @description `true`: due messages are not released */
             paused?: boolean | null;
-            /**
-             * Keep Body Max
-             * @description The largest body that Redis keeps, in bytes; 0: it keeps none
-             * @default null
-             */
+            /** @description The largest body that Redis keeps, in bytes; 0: it keeps none */
             keep_body_max?: number | null;
-            /**
-             * Backoff
-             * @description Delay before each retry: growing, or a list of steps whose last one repeats, such as `[0]` for none
-             * @default null
-             */
-            backoff?: (components["schemas"]["GrowingPatch"] | (number | string)[]) | null;
+            /** @description Delay before each retry: growing, or a list of steps whose last one repeats, such as `[0]` for none */
+            backoff?: (number | string)[] | components["schemas"]["GrowingPatch"] | null;
         };
         /**
          * PolicyRequest
@@ -2053,57 +1680,46 @@ export interface components {
          */
         PolicyRequest: {
             /**
-             * Release
              * @description `checked`, the default: the checkpoint checks each due message; `direct`: RabbitMQ delivers it unchecked
              * @default null
              */
-            release?: ("checked" | "direct") | null;
+            release?: components["schemas"]["Release"] | null;
             /**
-             * Max Retry
              * @description Failed deliveries that are retried; after one more, a dead letter
              * @default null
              */
             max_retry?: number | null;
             /**
-             * Ttl
              * @description Time to live, counted from the due time
              * @default null
              */
             ttl?: (number | string) | null;
             /**
-             * Lease
              * @description How long a pull leases a message
              * @default null
              */
             lease?: (number | string) | null;
             /**
-             * Paused
              * @description `true`: due messages are not released
              * @default null
              */
             paused?: boolean | null;
             /**
-             * Keep Body Max
              * @description The largest body that Redis keeps, in bytes; 0: it keeps none
              * @default null
              */
             keep_body_max?: number | null;
             /**
-             * Backoff
              * @description Delay before each retry: growing, or a list of steps whose last one repeats, such as `[0]` for none
              * @default null
              */
-            backoff?: (components["schemas"]["GrowingRequest"] | (number | string)[]) | null;
+            backoff?: (number | string)[] | components["schemas"]["GrowingRequest"] | null;
         };
         /** ProblemField */
         ProblemField: {
-            /** Field */
             field: string;
-            /** Value */
             value: unknown;
-            /** Limit */
             limit: unknown;
-            /** Message */
             message: string;
         };
         /**
@@ -2114,31 +1730,19 @@ export interface components {
          *     with 403. `parts`, `policies` and `findings`: of `/health/ready`, with 503.
          */
         ProblemOut: {
-            /** Type */
             type: string;
-            /** Title */
             title: string;
-            /** Status */
             status: number;
-            /** Detail */
             detail: string;
-            /** Errors */
             errors: components["schemas"]["ProblemField"][];
-            /** Request Id */
             request_id: string;
-            /** State */
             state?: string;
-            /** Retry After S */
             retry_after_s?: number;
-            /** Scope */
             scope?: string;
-            /** Parts */
             parts?: {
                 [key: string]: string;
             };
-            /** Policies */
             policies?: string;
-            /** Findings */
             findings?: components["schemas"]["FindingOut"][];
         };
         /**
@@ -2146,22 +1750,12 @@ export interface components {
          * @description Pulls from several topics. `topics`: the most urgent first.
          */
         PullManyRequest: {
-            /**
-             * Max
-             * @default 1
-             */
+            /** @default 1 */
             max?: number;
-            /**
-             * Wait
-             * @default null
-             */
+            /** @default null */
             wait?: (number | string) | null;
-            /**
-             * Lease
-             * @default null
-             */
+            /** @default null */
             lease?: (number | string) | null;
-            /** Topics */
             topics: string[];
         };
         /**
@@ -2170,67 +1764,49 @@ export interface components {
          *     them; by default as long as the topic's policy says.
          */
         PullRequest: {
-            /**
-             * Max
-             * @default 1
-             */
+            /** @default 1 */
             max?: number;
-            /**
-             * Wait
-             * @default null
-             */
+            /** @default null */
             wait?: (number | string) | null;
-            /**
-             * Lease
-             * @default null
-             */
+            /** @default null */
             lease?: (number | string) | null;
         };
         /** PulledOut */
         PulledOut: {
-            /** Messages */
             messages: components["schemas"]["LeasedOut"][];
         };
         /** QueuesOut */
         QueuesOut: {
-            /** Ready */
             ready: string;
-            /** Dead */
             dead: string;
         };
         /** ReadyOut */
         ReadyOut: {
-            /** Status */
             status: string;
-            /** Parts */
             parts: {
                 [key: string]: string;
             };
-            /** Policies */
             policies: string;
-            /** Findings */
             findings: components["schemas"]["FindingOut"][];
         };
+        /**
+         * Release
+         * @enum {string}
+         */
+        Release: "checked" | "direct";
         /** RemovedOut */
         RemovedOut: {
-            /** Topic */
             topic: string;
-            /**
-             * Removed
-             * @constant
-             */
+            /** @enum {unknown} */
             removed: true;
         };
         /** RemovedScheduleOut */
         RemovedScheduleOut: {
-            /** Name */
             name: string;
-            /** Removed */
             removed: boolean;
         };
         /** ReplayedOut */
         ReplayedOut: {
-            /** Replayed */
             replayed: number;
         };
         /**
@@ -2238,93 +1814,44 @@ export interface components {
          * @description A schedule. Its state is `ended` when no tick follows.
          */
         ScheduleOut: {
-            /** Name */
             name: string;
-            /** Topic */
             topic: string;
-            /**
-             * State
-             * @enum {string}
-             */
-            state: "active" | "paused" | "ended";
-            /** Cron */
+            /** @enum {string} */
+            state: "active" | "ended" | "paused";
             cron: string | null;
-            /** Timezone */
             timezone: string | null;
-            /** Every Ms */
             every_ms: number | null;
-            /** Anchor */
             anchor: string | null;
-            /** Start */
             start: string | null;
-            /** End */
             end: string | null;
-            /** Jitter Ms */
             jitter_ms: number;
-            /**
-             * Missed
-             * @enum {string}
-             */
-            missed: "skip" | "last" | "all";
-            /** Missed Max */
+            missed: components["schemas"]["Missed"];
             missed_max: number;
-            /**
-             * Overlap
-             * @enum {string}
-             */
-            overlap: "allow" | "skip";
+            overlap: components["schemas"]["Overlap"];
             /** @description null in a list */
             message: components["schemas"]["TemplateOut"] | null;
-            /**
-             * Next
-             * @description the next five ticks; none while it is paused
-             */
+            /** @description the next five ticks; none while it is paused */
             next: components["schemas"]["TickOut"][];
-            /**
-             * Last At
-             * @description the latest tick that was sent
-             */
+            /** @description the latest tick that was sent */
             last_at: string | null;
-            /**
-             * Sent
-             * @description ticks that were sent
-             */
+            /** @description ticks that were sent */
             sent: number;
-            /**
-             * Missed Ticks
-             * @description missed ticks that were not sent
-             */
+            /** @description missed ticks that were not sent */
             missed_ticks: number;
-            /**
-             * Overlapped
-             * @description ticks left out because the former message had not ended
-             */
+            /** @description ticks left out because the former message had not ended */
             overlapped: number;
-            /**
-             * Refused
-             * @description ticks whose message could not be sent
-             */
+            /** @description ticks whose message could not be sent */
             refused: number;
-            /**
-             * Failure
-             * @description why the latest refused tick was refused
-             */
+            /** @description why the latest refused tick was refused */
             failure: string | null;
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
             /**
-             * Changed At
              * Format: date-time
              * @description when it was made, changed, paused or resumed last
              */
             changed_at: string;
-            /**
-             * Token Id
-             * @description who asked for it; `anybody`: no token was asked for; `file`
-             */
+            /** @description who asked for it; `anybody`: no token was asked for; `file` */
             token_id: string;
         };
         /**
@@ -2332,136 +1859,100 @@ export interface components {
          * @description The whole schedule. Give exactly one of `cron` and `every`.
          */
         ScheduleRequest: {
-            /** Topic */
             topic: string;
             message: components["schemas"]["TemplateRequest"];
             /**
-             * Cron
              * @description When it ticks: minute, hour, day of the month, month, day of the week, as in crontab: *\/5 * * * *; or @daily and its kin
              * @default null
              */
             cron?: string | null;
             /**
-             * Timezone
              * @description Of `cron`: an IANA time zone, such as Europe/Vienna. Without it: UTC
              * @default null
              */
             timezone?: string | null;
             /**
-             * Every
              * @description How far its ticks are apart, at least a second
              * @default null
              */
             every?: (number | string) | null;
             /**
-             * Anchor
              * @description One of the ticks of `every`. Without it: `start`, or the beginning of 1970 in UTC
              * @default null
              */
             anchor?: (string | number) | null;
             /**
-             * Start
              * @description No tick comes before it
              * @default null
              */
             start?: (string | number) | null;
             /**
-             * End
              * @description No tick comes after it
              * @default null
              */
             end?: (string | number) | null;
             /**
-             * Jitter
              * @description Each message is due later by up to so much
              * @default 0
              */
             jitter?: number | string;
             /**
-             * Missed
              * @description What becomes of ticks that nobody sent in time
              * @default last
-             * @enum {string}
              */
-            missed?: "skip" | "last" | "all";
+            missed?: components["schemas"]["Missed"];
             /**
-             * Missed Max
              * @description With `all`: the most of them, the latest
              * @default 100
              */
             missed_max?: number;
             /**
-             * Overlap
              * @description `skip`: no tick while the message of the former one has not ended
              * @default allow
-             * @enum {string}
              */
-            overlap?: "allow" | "skip";
+            overlap?: components["schemas"]["Overlap"];
         };
         /** SchedulesOut */
         SchedulesOut: {
-            /** Items */
             items: components["schemas"]["ScheduleOut"][];
-            /** Next Cursor */
             next_cursor: string | null;
         };
+        /**
+         * Scope
+         * @description What a token allows. Each scope includes `look`.
+         * @enum {string}
+         */
+        Scope: "admin" | "consume" | "look" | "send";
         /**
          * SendRequest
          * @description A message to send. Give exactly one of `body` and `body_base64`. Give at most one of `delay` and `deliver_at`;
          *     with neither the message is due now.
          */
         SendRequest: {
-            /**
-             * Body
-             * @description Any JSON value; with a text content type a string
-             * @default null
-             */
+            /** @description Any JSON value; with a text content type a string */
             body?: unknown;
-            /**
-             * Body Base64
-             * @default null
-             */
+            /** @default null */
             body_base64?: string | null;
-            /**
-             * Content Type
-             * @default application/json
-             */
+            /** @default application/json */
             content_type?: string | null;
-            /**
-             * Headers
-             * @default null
-             */
+            /** @default null */
             headers?: {
                 [key: string]: string | number | boolean;
             } | null;
-            /**
-             * Id
-             * @default null
-             */
+            /** @default null */
             id?: string | null;
-            /**
-             * Delay
-             * @default null
-             */
+            /** @default null */
             delay?: (number | string) | null;
-            /**
-             * Deliver At
-             * @default null
-             */
+            /** @default null */
             deliver_at?: (string | number) | null;
             /**
-             * Ttl
              * @description Time to live, counted from the due time; by default the topic's
              * @default null
              */
             ttl?: (number | string) | null;
-            /**
-             * Max Retry
-             * @default null
-             */
+            /** @default null */
             max_retry?: number | null;
             /**
-             * Labels
              * @description Up to four names with values, for searches. AMQP consumers do not get them
              * @default null
              */
@@ -2474,13 +1965,11 @@ export interface components {
              */
             to?: components["schemas"]["TargetRequest"] | null;
             /**
-             * If Exists
              * @description What to do if a live message has the id. `keep`: answer with it. `replace`: send this one in its place. `extend`: give it this content, and a later due time, within `max_wait`. `error`: answer 409. By default: answer with it if it has the same body, else 422
              * @default null
              */
-            if_exists?: ("keep" | "replace" | "extend" | "error") | null;
+            if_exists?: ("error" | "extend" | "keep" | "replace") | null;
             /**
-             * Max Wait
              * @description With `extend`: the longest time from the first send to the due time
              * @default null
              */
@@ -2488,137 +1977,68 @@ export interface components {
         };
         /** SessionOut */
         SessionOut: {
-            /**
-             * Token Required
-             * @description false: the bridge asks for no token, and everybody may do all
-             */
+            /** @description false: the bridge asks for no token, and everybody may do all */
             token_required: boolean;
-            /** Token Id */
             token_id: string | null;
-            /**
-             * Name
-             * @description the token's name
-             */
+            /** @description the token's name */
             name: string | null;
-            /** Scopes */
-            scopes: string[];
-            /** Every Topic */
+            scopes: components["schemas"]["Scope"][];
             every_topic: boolean;
-            /**
-             * Namespaces
-             * @description with `bare_topics`, the topics that the token may use
-             */
+            /** @description with `bare_topics`, the topics that the token may use */
             namespaces: string[];
-            /** Bare Topics */
             bare_topics: boolean;
-            /**
-             * Ends At
-             * @description when the session ends; null in other answers
-             */
+            /** @description when the session ends; null in other answers */
             ends_at: string | null;
         };
         /** SlotOut */
         SlotOut: {
-            /** Pool */
             pool: string;
-            /**
-             * Slot
-             * @description the name of its queue in the first lane
-             */
+            /** @description the name of its queue in the first lane */
             slot: string;
-            /**
-             * Wait Ms
-             * @description how long a copy waits in it
-             */
+            /** @description how long a copy waits in it */
             wait_ms: number;
-            /**
-             * In Rabbitmq
-             * @description the queue's length, of all lanes; a bundle counts as one
-             */
+            /** @description the queue's length, of all lanes; a bundle counts as one */
             in_rabbitmq: number;
-            /**
-             * Messages
-             * @description waiting messages with at least `wait_ms` left, below the next slot's
-             */
+            /** @description waiting messages with at least `wait_ms` left, below the next slot's */
             messages: number;
         };
         /** SlotsOut */
         SlotsOut: {
-            /**
-             * Slots
-             * @description the shortest wait first
-             */
+            /** @description the shortest wait first */
             slots: components["schemas"]["SlotOut"][];
-            /**
-             * Overdue
-             * @description waiting messages that are past due
-             */
+            /** @description waiting messages that are past due */
             overdue: number;
-            /**
-             * Soon
-             * @description waiting messages that are due before the shortest wait has passed
-             */
+            /** @description waiting messages that are due before the shortest wait has passed */
             soon: number;
-            /**
-             * In Checkpoint
-             * @description messages in the checkpoint's queues
-             */
+            /** @description messages in the checkpoint's queues */
             in_checkpoint: number;
-        };
-        /** StepsOut */
-        StepsOut: {
-            /** Steps Ms */
-            steps_ms: number[];
         };
         /**
          * SubscriptionOut
          * @description A subscription. `url` null: each message names its receiver, as those of the task wire do.
          */
         SubscriptionOut: {
-            /** Topic */
             topic: string;
-            /** Url */
             url: string | null;
-            /**
-             * Secrets
-             * @description how many secrets there are
-             */
+            /** @description how many secrets there are */
             secrets: number;
-            /** Concurrency */
             concurrency: number;
-            /** Timeout Ms */
             timeout_ms: number;
-            /** Backoff */
-            backoff: components["schemas"]["GrowingOut"] | components["schemas"]["StepsOut"];
-            /**
-             * Created At
-             * Format: date-time
-             */
+            backoff: components["schemas"]["BackoffOut"];
+            /** Format: date-time */
             created_at: string;
             /**
-             * State
              * @description held: the receiver asked for a pause; ended: the receiver answered 410
              * @enum {string}
              */
-            state: "active" | "held" | "ended";
-            /**
-             * Held Ms
-             * @description until calls go on; 0: they are not held
-             */
+            state: "active" | "ended" | "held";
+            /** @description until calls go on; 0: they are not held */
             held_ms: number;
-            /** Ended At */
             ended_at: string | null;
-            /**
-             * Delivered
-             * @description calls that the receiver accepted since the subscription was created
-             */
+            /** @description calls that the receiver accepted since the subscription was created */
             delivered: number;
-            /**
-             * Failed
-             * @description failed attempts since the subscription was created
-             */
+            /** @description failed attempts since the subscription was created */
             failed: number;
-            /** Last Delivered At */
             last_delivered_at: string | null;
             last_failure: components["schemas"]["FailedCallOut"] | null;
         };
@@ -2628,42 +2048,27 @@ export interface components {
          *     in flight at once, in each bridge process.
          */
         SubscriptionRequest: {
-            /** Url */
             url: string;
-            /**
-             * Secret
-             * @description Each secret signs every call. Give the old and the new one while receivers change.
-             */
+            /** @description Each secret signs every call. Give the old and the new one while receivers change. */
             secret: string | string[];
-            /**
-             * Concurrency
-             * @default 10
-             */
+            /** @default 10 */
             concurrency?: number;
             /**
-             * Timeout
              * @description A duration: an integer of milliseconds, or a string such as "1500ms", "90s", "15m", "2h", "7d", "1h30m", "PT1H30M"
              * @default 10000
              */
             timeout?: number | string;
-            /**
-             * Backoff
-             * @default null
-             */
-            backoff?: (components["schemas"]["GrowingRequest"] | (number | string)[]) | null;
+            /** @default null */
+            backoff?: (number | string)[] | components["schemas"]["GrowingRequest"] | null;
         };
         /** SubscriptionsOut */
         SubscriptionsOut: {
-            /** Items */
             items: components["schemas"]["SubscriptionOut"][];
-            /** Next Cursor */
             next_cursor: string | null;
         };
         /** TargetOut */
         TargetOut: {
-            /** Exchange */
             exchange: string;
-            /** Routing Key */
             routing_key: string;
         };
         /**
@@ -2672,37 +2077,18 @@ export interface components {
          *     bridge's own exchanges are refused.
          */
         TargetRequest: {
-            /** Exchange */
             exchange: string;
-            /**
-             * Routing Key
-             * @default
-             */
+            /** @default  */
             routing_key?: string;
         };
         /** TemplateOut */
         TemplateOut: {
-            /**
-             * Body
-             * @default null
-             */
             body?: unknown;
-            /**
-             * Body Base64
-             * @default
-             */
             body_base64?: string;
-            /** Content Type */
             content_type: string;
-            /** Headers */
-            headers: {
-                [key: string]: unknown;
-            };
-            /** Ttl Ms */
+            headers: Record<string, never>;
             ttl_ms: number | null;
-            /** Max Retry */
             max_retry: number | null;
-            /** Labels */
             labels: {
                 [key: string]: string;
             };
@@ -2714,44 +2100,24 @@ export interface components {
          * @description The message of each tick. Give exactly one of `body` and `body_base64`.
          */
         TemplateRequest: {
-            /**
-             * Body
-             * @description Any JSON value; with a text content type a string
-             * @default null
-             */
+            /** @description Any JSON value; with a text content type a string */
             body?: unknown;
-            /**
-             * Body Base64
-             * @default null
-             */
+            /** @default null */
             body_base64?: string | null;
-            /**
-             * Content Type
-             * @default application/json
-             */
+            /** @default application/json */
             content_type?: string | null;
-            /**
-             * Headers
-             * @default null
-             */
+            /** @default null */
             headers?: {
                 [key: string]: string | number | boolean;
             } | null;
             /**
-             * Ttl
              * @description Time to live, counted from the due time
              * @default null
              */
             ttl?: (number | string) | null;
-            /**
-             * Max Retry
-             * @default null
-             */
+            /** @default null */
             max_retry?: number | null;
-            /**
-             * Labels
-             * @default null
-             */
+            /** @default null */
             labels?: {
                 [key: string]: string;
             } | null;
@@ -2764,13 +2130,11 @@ export interface components {
         /** TickOut */
         TickOut: {
             /**
-             * At
              * Format: date-time
              * @description as in the id of its message
              */
             at: string;
             /**
-             * Due At
              * Format: date-time
              * @description later than `at` by the jitter
              */
@@ -2778,45 +2142,26 @@ export interface components {
         };
         /** TimelineOut */
         TimelineOut: {
-            /** Items */
             items: components["schemas"]["TransitionOut"][];
-            /**
-             * Complete
-             * @description false: older transitions are missing
-             */
+            /** @description false: older transitions are missing */
             complete: boolean;
-            /** Topic */
             topic: string;
-            /** Id */
             id: string;
         };
         /** TopicOut */
         TopicOut: {
-            /** Topic */
             topic: string;
-            /**
-             * Counts
-             * @description by state
-             */
+            /** @description by state */
             counts: {
                 [key: string]: number;
             };
-            /**
-             * Overdue
-             * @description messages that wait although they are past due
-             */
+            /** @description messages that wait although they are past due */
             overdue: number;
-            /**
-             * Waiting By Due
-             * @description waiting messages by time until due: up to 1m, 10m, 30m, 1h, 6h, 1d, 7d, 30d, beyond
-             */
+            /** @description waiting messages by time until due: up to 1m, 10m, 30m, 1h, 6h, 1d, 7d, 30d, beyond */
             waiting_by_due: {
                 [key: string]: number;
             };
-            /**
-             * Lateness Ms
-             * @description p50, p90, p99, max of this process's latest releases
-             */
+            /** @description p50, p90, p99, max of this process's latest releases */
             lateness_ms: {
                 [key: string]: number | null;
             };
@@ -2827,77 +2172,38 @@ export interface components {
         };
         /** TopicsOut */
         TopicsOut: {
-            /** Topics */
             topics: components["schemas"]["TopicOut"][];
-            /** Next Cursor */
             next_cursor: string | null;
         };
         /** TransitionOut */
         TransitionOut: {
-            /**
-             * At
-             * Format: date-time
-             */
+            /** Format: date-time */
             at: string;
             what: components["schemas"]["What"];
-            /**
-             * Attempt
-             * @description deliveries so far, as the message's `attempts` counts them
-             */
+            /** @description deliveries so far, as the message's `attempts` counts them */
             attempt: number;
-            /**
-             * Slot
-             * @description the queue in which the message began to wait; in a bundle it may wait in a neighbour
-             */
+            /** @description the queue in which the message began to wait; in a bundle it may wait in a neighbour */
             slot: string | null;
-            /**
-             * Late Ms
-             * @description of `released`: after it was due; of `returned`: after its lease
-             */
+            /** @description of `released`: after it was due; of `returned`: after its lease */
             late_ms: number | null;
-            /**
-             * Token Id
-             * @description null: no token was asked for, or the bridge itself did it
-             */
+            /** @description null: no token was asked for, or the bridge itself did it */
             token_id: string | null;
-            /** Reason */
             reason: string | null;
-        };
-        /**
-         * Url
-         * @description A receiver's URL. `target` is its path and query as the caller wrote them.
-         */
-        Url: {
-            /** Scheme */
-            scheme: string;
-            /** Host */
-            host: string;
-            /** Port */
-            port: number;
-            /** Target */
-            target: string;
         };
         /**
          * What
          * @description What happened to a message, in the order of the codes in `store/lua/_record.lua`.
          * @enum {string}
          */
-        What: "sent" | "replaced" | "moved" | "released" | "leased" | "extended" | "returned" | "nacked" | "retried" | "buried" | "replayed" | "acked" | "expired" | "deleted" | "dropped" | "restored" | "changed";
+        What: "acked" | "buried" | "changed" | "deleted" | "dropped" | "expired" | "extended" | "leased" | "moved" | "nacked" | "released" | "replaced" | "replayed" | "restored" | "retried" | "returned" | "sent";
         /** WorstOut */
         WorstOut: {
-            /** Topic */
             topic: string;
-            /** Overdue */
             overdue: number;
-            /** Oldest Overdue Ms */
             oldest_overdue_ms: number;
-            /** Ready */
             ready: number;
-            /** Oldest Ready Ms */
             oldest_ready_ms: number;
-            /** Dead */
             dead: number;
-            /** Paused */
             paused: boolean;
         };
     };
@@ -4008,7 +3314,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @example true */
-                release?: "true" | "false";
+                release?: "false" | "true";
             };
             header?: {
                 /**
@@ -5908,7 +5214,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @example true */
-                force?: "true" | "false";
+                force?: "false" | "true";
             };
             header?: never;
             path: {

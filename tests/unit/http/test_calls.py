@@ -9,9 +9,10 @@ from typing import Any
 
 import httpx2
 import pytest
+from msgspec import to_builtins
 
 from bridge.broker.declared.findings import Finding
-from bridge.http.v1.topics.policy import policy_json
+from bridge.http.v1.topics.policy import policy_out
 from bridge.model.durations import DURATION_FORMS
 from bridge.model.message import State
 from bridge.model.values import (
@@ -270,7 +271,7 @@ async def test_a_patch_changes_only_the_fields_that_it_has(
 ) -> None:
     service.answers["topics.change_policy"] = _changing(former)
     response = await client.patch(T, json=patch)
-    assert (response.status_code, response.json()) == (200, policy_json(patched))
+    assert (response.status_code, response.json()) == (200, to_builtins(policy_out(patched)))
 
 
 @pytest.mark.parametrize(("call", "paused"), [("pause", True), ("resume", False)])
@@ -280,7 +281,7 @@ async def test_pause_and_resume_change_no_other_field(
     for former in (SET, replace(SET, paused=False)):
         service.answers["topics.change_policy"] = _changing(former)
         response = await client.post(f"{T}/{call}")
-        assert (response.status_code, response.json()) == (200, policy_json(replace(SET, paused=paused)))
+        assert (response.status_code, response.json()) == (200, to_builtins(policy_out(replace(SET, paused=paused))))
 
 
 async def test_patch_that_leaves_a_growing_backoff_incomplete_is_refused(
@@ -344,7 +345,7 @@ _STATES = ["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
         ("PUT", T, {"backoff": [1, "1000d"]},
          ("backoff.1", "1000d", 86_313_600_000, "must be at most 999 days (86313600000 ms)")),
         ("PUT", T, {"backoff": {"first": 1, "max": 5, "factor": 0.5}},
-         ("backoff.factor", 0.5, 1.0, "must be at least 1.0")),
+         ("backoff.factor", 0.5, 1.0, "must be at least 1")),
         ("PUT", T, {"backoff": {"first": 1, "max": 5, "factr": 2}},
          ("backoff.factr", 2, None, "is unknown: remove it or correct its name")),
         ("PATCH", T, {"paused": 1}, ("paused", 1, "true or false", "must be true or false")),

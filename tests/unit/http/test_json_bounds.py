@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec import UNSET, Raw
 
-from bridge.http import exact_json
 from bridge.http.errors import BrokenJSON, TooManyValues
 from bridge.http.json_bounds import LARGE_BYTES, weigh
-from bridge.http.v1.sending import batch_json
-from bridge.http.v1.sending.batch_json import Unread
+from bridge.http.reading import read
+from bridge.http.v1.contract.requests import SendRequest
+from bridge.http.v1.sending.batches import messages_of
 from bridge.model.errors import InvalidRequest
 
 MIB = 1024 * 1024
@@ -41,32 +42,31 @@ def test_the_messages_of_a_large_batch_are_read_one_at_a_time() -> None:
     messages = [{"body": {"a": [1, ']}{[,\\" '], "n": number}} for number in range(1_000)]
     document = json.dumps({"messages": messages}, indent=300).encode()
     assert len(document) > LARGE_BYTES
-    read = batch_json.loads(document)["messages"]
-    assert all(isinstance(one, Unread) for one in read)
-    assert [one.value() for one in read] == messages
+    assert [json.loads(one) for one in messages_of(document)] == messages
 
 
 @pytest.mark.parametrize(
     "rest", [b"]", b"", b"}", b"]}}", b"],}", b'],"messages":[]}', b",]}", b'],"other":1}', b']}"', b"1 2]}"]
 )
-def test_a_large_batch_of_another_form_is_read_as_a_whole(rest: bytes) -> None:
+def test_a_large_batch_of_another_form_is_refused(rest: bytes) -> None:
     document = b'{"messages":[' + b" " * LARGE_BYTES + b"1" + rest
-    try:
-        expected = exact_json.loads(document)
-    except ValueError:
-        with pytest.raises((ValueError, BrokenJSON)):
-            [one.value() for one in batch_json.loads(document)["messages"]]
-    else:
-        assert batch_json.loads(document) == expected
+    with pytest.raises((BrokenJSON, InvalidRequest)):
+        [read(SendRequest, message) for message in messages_of(document)]
 
 
 def test_a_large_batch_of_too_many_messages_is_refused_unread() -> None:
     with pytest.raises(InvalidRequest, match="at most 1000 entries"):
-        batch_json.loads(b'{"messages":[' + b"{}," * MIB + b"{}]}")
+        messages_of(b'{"messages":[' + b"{}," * MIB + b"{}]}")
 
 
-def test_a_message_of_too_many_values_is_refused_alone() -> None:
-    first, second = batch_json.loads(b'{"messages":[7,' + repeated(b"0,", 2 * MIB) + b"]}")["messages"]
-    assert first.value() == 7
+@pytest.mark.parametrize("document", [repeated(b"0,", 2 * MIB), b'{"headers":' + repeated(b"0,", 2 * MIB) + b"}"])
+def test_a_message_of_too_many_values_is_refused_alone(document: bytes) -> None:
+    first, second = messages_of(b'{"messages":[{"body":7},' + document + b"]}")
+    assert read(SendRequest, first).body is not UNSET
     with pytest.raises(TooManyValues):
-        second.value()
+        read(SendRequest, second)
+
+
+def test_the_values_of_a_body_are_not_counted() -> None:
+    body = repeated(b"0,", 6 * MIB)
+    assert read(SendRequest, b'{"body":' + body + b"}").body == Raw(body)

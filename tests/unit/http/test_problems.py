@@ -136,7 +136,13 @@ async def test_a_body_with_a_content_coding_is_refused(client: httpx2.AsyncClien
     assert problem["errors"][0]["value"] == "gzip"
 
 
-@pytest.mark.parametrize("document", [b"{", b'{"body": 1', b"\xff", b'{"body": NaN}', b"nonsense"])
+@pytest.mark.parametrize(
+    "document",
+    [
+        *(b"{", b'{"body": 1', b"\xff", b'{"body": NaN}', b"nonsense", b'{"id": 0, "body": }', b'{"id": "\xff"}'),
+        *(b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 5_000 + b"1" + b"}" * 5_000),
+    ],
+)
 async def test_broken_json_is_answered_with_400(client: httpx2.AsyncClient, document: bytes) -> None:
     problem = _problem(await client.post("/v1/topics/orders/messages", content=document))
     assert (problem["type"], problem["status"]) == (_TYPE + "broken-json", 400)
@@ -155,8 +161,8 @@ async def test_a_valid_request_id_is_kept_and_another_is_replaced(
     assert response.headers["x-request-id"]
 
 
-async def test_a_value_that_nests_too_deep_is_cut_in_the_answer(client: httpx2.AsyncClient) -> None:
-    document = b'{"id":' + b"[" * 1_000 + b"]" * 1_000 + b',"body":1}'
+async def test_a_value_is_cut_in_the_answer(client: httpx2.AsyncClient) -> None:
+    document = b'{"id":' + b"[ 1.50, " * 400 + b"0" + b"]" * 400 + b',"body":1}'
     response = await client.post("/v1/topics/orders/messages", content=document)
     assert response.status_code == 422
-    assert response.json()["errors"][0]["value"].startswith("[[[")
+    assert response.json()["errors"][0]["value"] == ("[1.50," * 200)[:200] + "…"

@@ -6,7 +6,8 @@ from zoneinfo import TZPATH, available_timezones
 
 import pytest
 
-from bridge.http.fields import parse
+from bridge.http.exact_json import dumps
+from bridge.http.reading import read
 from bridge.http.v1.schedules.definition import ScheduleRequest
 from bridge.model.errors import InvalidRequest
 
@@ -15,14 +16,14 @@ CRON = {"topic": "orders", "message": {"body": "x"}, "cron": "0 9 * * *"}
 
 @pytest.mark.parametrize("zone", ["Europe/Vienna", "Etc/GMT+5", "UTC"])
 def test_a_zone_that_is_the_same_on_each_machine_is_taken(zone: str) -> None:
-    assert parse(ScheduleRequest, CRON | {"timezone": zone}).timezone == zone
+    assert read(ScheduleRequest, dumps(CRON | {"timezone": zone})).timezone == zone
 
 
 @pytest.mark.parametrize("zone", ["localtime", "Factory"])
 def test_a_zone_that_each_machine_sets_for_itself_is_refused(zone: str) -> None:
     assert zone in available_timezones(), f"the zones under {TZPATH} have no {zone!r}, so this test shows nothing"
     with pytest.raises(InvalidRequest) as refused:
-        parse(ScheduleRequest, CRON | {"timezone": zone})
+        read(ScheduleRequest, dumps(CRON | {"timezone": zone}))
     (error,) = refused.value.errors
     assert (error.field, error.value) == ("timezone", zone)
 
@@ -30,5 +31,5 @@ def test_a_zone_that_each_machine_sets_for_itself_is_refused(zone: str) -> None:
 @pytest.mark.parametrize("zone", ["Mars/Base", "europe/vienna", "", 7])
 def test_a_zone_that_nobody_knows_is_refused(zone: object) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        parse(ScheduleRequest, CRON | {"timezone": zone})
+        read(ScheduleRequest, dumps(CRON | {"timezone": zone}))
     assert [error.field for error in refused.value.errors] == ["timezone"]

@@ -107,7 +107,7 @@ async def test_the_location_is_percent_encoded(service: Any, client: httpx2.Asyn
     ("document", "body", "content_type"),
     [
         (b'{"body": null}', b"null", "application/json"),
-        (b'{"body": {"b": [1, 2.50, "\\u00e9"]}}', '{"b":[1,2.5,"é"]}'.encode(), "application/json"),
+        (b'{"body": {"b": [1, 2.50, "\\u00e9"]}}', b'{"b":[1,2.50,"\\u00e9"]}', "application/json"),
         (b'{"body": 123456789012345678901234567890}', b"123456789012345678901234567890", "application/json"),
         (b'{"body": [1e400, 0.12345678901234567890]}', b"[1e400,0.12345678901234567890]", "application/json"),
         (b'{"body": "a", "content_type": "text/plain"}', b"a", "text/plain"),
@@ -282,8 +282,8 @@ async def test_malformed_content_types_are_refused(client: httpx2.AsyncClient, c
 
 
 async def test_a_body_that_nests_too_deep_is_refused(client: httpx2.AsyncClient) -> None:
-    response = await client.post(PATH, content=b'{"body": ' + b"[" * 300 + b"]" * 300 + b"}")
-    assert (response.status_code, response.json()["errors"][0]["field"]) == (422, "body")
+    response = await client.post(PATH, content=b'{"body": ' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+    assert (response.status_code, response.json()["detail"]) == (400, "the body is not valid JSON: it nests too deep")
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, Field, StrictBool, model_validator
+from msgspec import Meta
 from starlette.responses import Response
 
 from bridge.access.decision import Need
 from bridge.access.token import Scope
-from bridge.http import exact_json
-from bridge.http.v1.bulk.operations import OPERATION, FailedChangeOut, OperationOut, failures_json, operation_json
+from bridge.http.structs import Answer
+from bridge.http.v1.bulk.operations import OPERATION, FailedChangeOut, OperationOut, failures_out, operation_out
 from bridge.http.v1.contract.filters import FilterFields
 from bridge.http.v1.contract.requests import one_of_delay_and_deliver_at
-from bridge.http.v1.contract.scalars import Delay, DueInstant, whole
+from bridge.http.v1.contract.scalars import Delay, DueInstant, Number
 from bridge.http.v1.document import examples
 from bridge.http.v1.operation.call import About, ApiCall, JsonAnswer
 from bridge.http.v1.operation.operation import Operation, ResponseDoc
@@ -25,18 +25,17 @@ from bridge.service.pools.bulk_actions import Applied, BulkActions
 if TYPE_CHECKING:
     from bridge.service.pools.pools import Pools
 
-_MOST = 1_000_000_000
+
+class _Most(Number):
+    least = 1
+    most = 1_000_000_000
 
 
 class BulkRequest(FilterFields):
     """Which messages to change. Give at least one field of the filter; the topic `*` is all topics."""
 
-    dry_run: Annotated[StrictBool, Field(description="true: only count the messages that match")] = False
-    max: Annotated[
-        int | None,
-        Field(strict=True, ge=1, le=_MOST, description="The most messages to change, the first by due time"),
-        BeforeValidator(whole),
-    ] = None
+    dry_run: Annotated[bool, Meta(description="true: only count the messages that match")] = False
+    max: Annotated[_Most | None, Meta(description="The most messages to change, the first by due time")] = None
 
     @property
     def moment(self) -> Moment:
@@ -51,25 +50,23 @@ class BulkMoveRequest(BulkRequest):
     delay: Delay | None = None
     deliver_at: DueInstant | None = None
 
-    @model_validator(mode="after")
-    def _one_of_each(self) -> Self:
+    def __post_init__(self) -> None:
         one_of_delay_and_deliver_at(self.delay, self.deliver_at)
-        return self
 
     @property
     def moment(self) -> Moment:
         return Moment(delay_ms=self.delay, deliver_at_ms=self.deliver_at)
 
 
-class BulkOut(BaseModel):
+class BulkOut(Answer):
     """`operation`: changes the messages, and its counts tell how far it is. Then `done` and `failed` are 0."""
 
-    matched: Annotated[int, Field(description="messages that match, at most `max`")]
+    matched: Annotated[int, Meta(description="messages that match, at most `max`")]
     done: int
-    failed: Annotated[int, Field(description="messages that changed meanwhile, or that can't be changed")]
+    failed: Annotated[int, Meta(description="messages that changed meanwhile, or that can't be changed")]
     dry_run: bool
     operation: OperationOut | None
-    failures: Annotated[list[FailedChangeOut], Field(description="the first ten")]
+    failures: Annotated[list[FailedChangeOut], Meta(description="the first ten")]
 
 
 async def delete_many(pools: Pools, call: ApiCall) -> Response:
@@ -121,22 +118,22 @@ async def _apply(pools: Pools, call: ApiCall, action: BulkAction, model: type[Bu
     applied = await actions.apply(bulk, who=caller.who, dry_run=wanted.dry_run)
     call.changed = applied.progress.done
     if applied.operation is None:
-        return JsonAnswer(exact_json.dumps(_applied_json(applied, wanted.dry_run)))
+        return JsonAnswer(_applied_out(applied, wanted.dry_run))
     call.changed = None  # the operation changes the messages later
     call.about = About(topic=topic, target=applied.operation.id)
     location = f"{OPERATION}/{applied.operation.id}"
-    return JsonAnswer(exact_json.dumps(_applied_json(applied, wanted.dry_run)), 202, [(b"location", location.encode())])
+    return JsonAnswer(_applied_out(applied, wanted.dry_run), 202, [(b"location", location.encode())])
 
 
-def _applied_json(applied: Applied, dry_run: bool) -> dict[str, Any]:
-    return {
-        "matched": applied.matched,
-        "done": applied.progress.done,
-        "failed": applied.progress.failed,
-        "dry_run": dry_run,
-        "operation": None if applied.operation is None else operation_json(applied.operation),
-        "failures": failures_json(applied.progress.failures),
-    }
+def _applied_out(applied: Applied, dry_run: bool) -> BulkOut:
+    return BulkOut(
+        matched=applied.matched,
+        done=applied.progress.done,
+        failed=applied.progress.failed,
+        dry_run=dry_run,
+        operation=None if applied.operation is None else operation_out(applied.operation),
+        failures=failures_out(applied.progress.failures),
+    )
 
 
 def _operation(

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, Field
+from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
 from bridge.access.caller import Caller
 from bridge.access.decision import Need
 from bridge.access.token import Scope
+from bridge.http.structs import Answer
 from bridge.http.v1.contract.queries import PageQuery
-from bridge.http.v1.contract.results import MAY_BE_ABSENT, StateName
+from bridge.http.v1.contract.results import StateName, instant_out, state_out
 from bridge.http.v1.contract.scalars import ShownInstant
 from bridge.http.v1.document import examples
-from bridge.http.v1.operation.call import About, ApiCall, json_answer
+from bridge.http.v1.operation.call import About, ApiCall, JsonAnswer
 from bridge.http.v1.operation.operation import Operation, ResponseDoc
-from bridge.model.bulk import BulkOperation, Failure
+from bridge.model.bulk import BulkAction, BulkOperation, Failure, OperationState
 from bridge.model.durations import format_instant
 from bridge.model.errors import NotFound
-from bridge.model.filter import to_json
+from bridge.model.filter import Filter
 from bridge.service.pools.bulk_actions import BulkActions
 
 if TYPE_CHECKING:
@@ -29,44 +30,44 @@ if TYPE_CHECKING:
 OPERATION: Final = "/v1/operations"
 
 
-class FilterOut(BaseModel):
+class FilterOut(Answer):
     """The fields of the request that narrow the choice. A field that is absent matches every message."""
 
-    topic: Annotated[str, MAY_BE_ABSENT]
-    state: Annotated[list[StateName], MAY_BE_ABSENT]
-    due_after: Annotated[ShownInstant, MAY_BE_ABSENT]
-    due_before: Annotated[ShownInstant, MAY_BE_ABSENT]
-    id_prefix: Annotated[str, MAY_BE_ABSENT]
-    labels: Annotated[dict[str, str], MAY_BE_ABSENT]
-    reason: Annotated[str, MAY_BE_ABSENT]
-    reason_pattern: Annotated[str, MAY_BE_ABSENT]
+    topic: str | UnsetType = UNSET
+    state: list[StateName] | UnsetType = UNSET
+    due_after: ShownInstant | UnsetType = UNSET
+    due_before: ShownInstant | UnsetType = UNSET
+    id_prefix: str | UnsetType = UNSET
+    labels: dict[str, str] | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    reason_pattern: str | UnsetType = UNSET
 
 
-class FailedChangeOut(BaseModel):
+class FailedChangeOut(Answer):
     topic: str
     id: str
     detail: str
 
 
-class OperationOut(BaseModel):
+class OperationOut(Answer):
     """`matched`: messages that matched at the begin. Some may have left the filter before their turn: they are counted
     neither as `done` nor as `failed`."""
 
     id: str
-    action: Literal["delete", "move", "run-now", "replay"]
+    action: BulkAction
     filter: FilterOut
-    state: Literal["running", "done", "cancelled", "failed"]
+    state: OperationState
     matched: int
     done: int
     failed: int
     created_at: ShownInstant
     ended_at: ShownInstant | None
-    token_id: Annotated[str, Field(description="whose call began it; `anybody`: no token was asked for")]
-    failures: Annotated[list[FailedChangeOut], Field(description="the first ten")]
-    reason: Annotated[str | None, Field(description="why it failed; null unless `state` is `failed`")]
+    token_id: Annotated[str, Meta(description="whose call began it; `anybody`: no token was asked for")]
+    failures: Annotated[list[FailedChangeOut], Meta(description="the first ten")]
+    reason: Annotated[str | None, Meta(description="why it failed; null unless `state` is `failed`")]
 
 
-class OperationsOut(BaseModel):
+class OperationsOut(Answer):
     items: list[OperationOut]
     next_cursor: str | None
 
@@ -79,14 +80,14 @@ async def list_operations(pools: Pools, call: ApiCall) -> Response:
     page = await BulkActions(pools).operations.page(
         shows=lambda operation: _shows(caller, operation), limit=query.limit, cursor=query.cursor
     )
-    return json_answer({"items": [operation_json(item) for item in page.items], "next_cursor": page.next_cursor})
+    return JsonAnswer(OperationsOut(items=[operation_out(item) for item in page.items], next_cursor=page.next_cursor))
 
 
 async def look_at_operation(pools: Pools, call: ApiCall) -> Response:
     """Returns an operation with its counts.
 
     404: there is no operation of this id, or no longer."""
-    return json_answer(operation_json(await _seen(pools, call)))
+    return JsonAnswer(operation_out(await _seen(pools, call)))
 
 
 async def cancel_operation(pools: Pools, call: ApiCall) -> Response:
@@ -95,7 +96,7 @@ async def cancel_operation(pools: Pools, call: ApiCall) -> Response:
     Idempotent: an operation that has ended stays as it is. 404: there is no operation of this id, or no longer."""
     operation = await _seen(pools, call)
     call.about = About(topic=operation.bulk.filter.one_topic, target=operation.id)
-    return json_answer(operation_json(await BulkActions(pools).operations.cancel(operation.id)))
+    return JsonAnswer(operation_out(await BulkActions(pools).operations.cancel(operation.id)))
 
 
 async def _seen(pools: Pools, call: ApiCall) -> BulkOperation:
@@ -109,28 +110,38 @@ def _shows(caller: Caller, operation: BulkOperation) -> bool:
     return caller.sees(operation.bulk.filter.one_topic) or caller.who == operation.who
 
 
-def operation_json(operation: BulkOperation) -> dict[str, Any]:
-    """Returns the operation as `OperationOut` documents it."""
-    shown = to_json(operation.bulk.filter)
-    shown |= {name: format_instant(shown[name]) for name in ("due_after", "due_before") if name in shown}
-    return {
-        "id": operation.id,
-        "action": operation.bulk.action,
-        "filter": shown,
-        "state": operation.state,
-        "matched": operation.matched,
-        "done": operation.progress.done,
-        "failed": operation.progress.failed,
-        "created_at": format_instant(operation.created_ms),
-        "ended_at": format_instant(operation.ended_ms) if operation.ended_ms else None,
-        "token_id": operation.who,
-        "failures": failures_json(operation.progress.failures),
-        "reason": operation.reason or None,
-    }
+def operation_out(operation: BulkOperation) -> OperationOut:
+    return OperationOut(
+        id=operation.id,
+        action=operation.bulk.action,
+        filter=_filter_out(operation.bulk.filter),
+        state=operation.state,
+        matched=operation.matched,
+        done=operation.progress.done,
+        failed=operation.progress.failed,
+        created_at=format_instant(operation.created_ms),
+        ended_at=instant_out(operation.ended_ms),
+        token_id=operation.who,
+        failures=failures_out(operation.progress.failures),
+        reason=operation.reason or None,
+    )
 
 
-def failures_json(failures: Iterable[Failure]) -> list[dict[str, str]]:
-    return [failure._asdict() for failure in failures]
+def failures_out(failures: Iterable[Failure]) -> list[FailedChangeOut]:
+    return [FailedChangeOut(**failure._asdict()) for failure in failures]
+
+
+def _filter_out(chosen: Filter) -> FilterOut:
+    return FilterOut(
+        topic=UNSET if chosen.topic is None else chosen.topic,
+        state=[state_out(state) for state in chosen.states] or UNSET,
+        due_after=UNSET if chosen.due_after_ms is None else format_instant(chosen.due_after_ms),
+        due_before=UNSET if chosen.due_before_ms is None else format_instant(chosen.due_before_ms),
+        id_prefix=chosen.id_prefix or UNSET,
+        labels=dict(chosen.labels) or UNSET,
+        reason=UNSET if chosen.reason is None else chosen.reason,
+        reason_pattern=UNSET if chosen.reason_pattern is None else chosen.reason_pattern,
+    )
 
 
 OPERATIONS = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Final
 
-from pydantic import Field, PlainValidator, StrictStr, WithJsonSchema
+from msgspec import Meta
 
+from bridge.http.structs import Refused, Request, Scalar, default
 from bridge.http.v1.contract.labels import GivenLabels
-from bridge.http.v1.contract.requests import Request
-from bridge.http.v1.contract.scalars import TOPIC_FORM, Instant, listed, refused
+from bridge.http.v1.contract.scalars import TOPIC_FORM, Instant, listed
 from bridge.model.filter import Filter
 from bridge.model.labels import NO_LABELS
 from bridge.model.message import SHOWN_STATES, TOPIC_PATTERN, State
@@ -21,53 +21,61 @@ _GLOB = re.compile(_GLOB_PATTERN[:-1] + r"\Z")
 _PREFIX_PATTERN: Final = r"^[ -.0-~]{0,216}$"  # printable ASCII without "/"; as long as the longest id
 
 
-def _states(value: Any) -> tuple[State, ...]:
-    names = [] if value is None else listed(value)
-    names = [name for text in names for name in (text.split(",") if isinstance(text, str) else [text]) if name != ""]
-    for name in names:
-        if not isinstance(name, str) or name not in _STATES:
-            raise refused(list(_STATES), f"has no state {str(name)[:100]!r}; the states are {', '.join(_STATES)}")
-    return tuple(dict.fromkeys(_STATES[name] for name in names))
+class States(tuple[State, ...], metaclass=Scalar):
+    """States of messages by name."""
+
+    @classmethod
+    def read(cls, value: Any) -> Any:
+        names = [] if value is None else listed(value)
+        split = [name for text in names for name in (text.split(",") if isinstance(text, str) else [text])]
+        names = [name for name in split if name != ""]
+        for name in names:
+            if not isinstance(name, str) or name not in _STATES:
+                message = f"has no state {str(name)[:100]!r}; the states are {', '.join(_STATES)}"
+                raise Refused(list(_STATES), message)
+        return tuple(dict.fromkeys(_STATES[name] for name in names))
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        return {"type": "array", "items": {"type": "string", "enum": list(_STATES)}}
 
 
-def _topic_glob(value: Any) -> str:
-    if isinstance(value, str) and len(value) <= _LONGEST_GLOB and _GLOB.match(value):
-        return value
-    raise refused(_GLOB_PATTERN, f"{TOPIC_FORM}; or a pattern of these characters, in which * is any text")
+class TopicGlob(str, metaclass=Scalar):
+    """A topic's name, or a pattern of names."""
+
+    @classmethod
+    def read(cls, value: Any) -> Any:
+        if isinstance(value, str) and len(value) <= _LONGEST_GLOB and _GLOB.match(value):
+            return value
+        raise Refused(_GLOB_PATTERN, f"{TOPIC_FORM}; or a pattern of these characters, in which * is any text")
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        return {"type": "string", "pattern": _GLOB_PATTERN, "maxLength": _LONGEST_GLOB}
 
 
-States = Annotated[
-    tuple[State, ...],
-    PlainValidator(_states),
-    WithJsonSchema({"type": "array", "items": {"type": "string", "enum": list(_STATES)}}),
-]
-TopicGlob = Annotated[
-    str,
-    PlainValidator(_topic_glob),
-    WithJsonSchema({"type": "string", "pattern": _GLOB_PATTERN, "maxLength": _LONGEST_GLOB}),
-]
-IdPrefix = Annotated[StrictStr, Field(pattern=_PREFIX_PATTERN)]
-WholeReason = Annotated[StrictStr, Field(max_length=500)]
-ReasonGlob = Annotated[StrictStr, Field(max_length=500)]
+IdPrefix = Annotated[str, Meta(pattern=_PREFIX_PATTERN)]
+WholeReason = Annotated[str, Meta(max_length=500)]
+ReasonGlob = Annotated[str, Meta(max_length=500)]
 
 
 class FilterFields(Request):
     """Which messages a request is about. All fields must match. A field that is left out matches every message."""
 
-    topic: Annotated[
-        TopicGlob | None, Field(description="A topic, or a pattern in which `*` is any text: `shop/*`")
-    ] = None
-    state: Annotated[States, Field(description="Any of these states; without it, all")] = ()
+    topic: Annotated[TopicGlob | None, Meta(description="A topic, or a pattern in which `*` is any text: `shop/*`")] = (
+        None
+    )
+    state: Annotated[States, Meta(description="Any of these states; without it, all")] = default(())
     due_after: Instant | None = None
     due_before: Instant | None = None
-    id_prefix: Annotated[IdPrefix | None, Field(description="How the id begins")] = None
-    labels: Annotated[GivenLabels | None, Field(description="All of these labels")] = None
+    id_prefix: Annotated[IdPrefix | None, Meta(description="How the id begins")] = None
+    labels: Annotated[GivenLabels | None, Meta(description="All of these labels")] = None
     reason: Annotated[
         WholeReason | None,
-        Field(description="The whole reason of expired and dead messages. Other states must be asked for"),
+        Meta(description="The whole reason of expired and dead messages. Other states must be asked for"),
     ] = None
     reason_pattern: Annotated[
-        ReasonGlob | None, Field(description="As `reason`, but a pattern in which `*` is any text: `card *`")
+        ReasonGlob | None, Meta(description="As `reason`, but a pattern in which `*` is any text: `card *`")
     ] = None
 
     def filter(self) -> Filter:

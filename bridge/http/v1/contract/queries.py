@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote_plus
 
-from pydantic import BeforeValidator, Field, StrictStr, WithJsonSchema
+from msgspec import Meta
 
+from bridge.http.structs import Request, default
 from bridge.http.v1.contract.filters import IdPrefix, ReasonGlob, States, TopicGlob, WholeReason
 from bridge.http.v1.contract.labels import QueriedLabels
-from bridge.http.v1.contract.requests import Request
-from bridge.http.v1.contract.scalars import QueryInstant, Topic, listed, whole_number
+from bridge.http.v1.contract.scalars import Count, QueryInstant, Topic, listed
 from bridge.model.filter import Filter, Order
-from bridge.model.labels import NO_LABELS
 
 
 def read(query: bytes) -> dict[str, Any]:
@@ -27,18 +26,10 @@ def read(query: bytes) -> dict[str, Any]:
     return params
 
 
-# `Field` follows the validator, so that pydantic's error has the text the client sent. The schema then needs the limits
-# explicitly.
-Count = Annotated[
-    int,
-    BeforeValidator(whole_number),
-    Field(strict=True, ge=1, le=1_000),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 1_000}),
-]
-TopicPrefix = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_./-]{0,201}$")]
-Flag = Annotated[Literal["true", "false"], Field()]
+TopicPrefix = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_./-]{0,201}$")]
+Flag = Literal["true", "false"]
 QueryStates = Annotated[
-    States, Field(description="Repeat the parameter or separate states by commas. Without it: all states")
+    States, Meta(description="Repeat the parameter or separate states by commas. Without it: all states")
 ]
 
 
@@ -47,18 +38,18 @@ class NoQuery(Request):
 
 
 class PageQuery(Request):
-    limit: Annotated[Count, Field(description="The most items of the page")] = 100
-    cursor: Annotated[
-        StrictStr | None, Field(description="`next_cursor` of the page before; without it, the first page")
-    ] = None
+    limit: Annotated[Count, Meta(description="The most items of the page")] = default(100)
+    cursor: Annotated[str | None, Meta(description="`next_cursor` of the page before; without it, the first page")] = (
+        None
+    )
 
 
 class ActionsQuery(PageQuery):
-    topic: Annotated[Topic | None, Field(description="Only actions on this topic, which may be gone")] = None
+    topic: Annotated[Topic | None, Meta(description="Only actions on this topic, which may be gone")] = None
 
 
 class ListQuery(PageQuery):
-    state: QueryStates = ()
+    state: QueryStates = default(())
     due_after: QueryInstant | None = None
     due_before: QueryInstant | None = None
 
@@ -66,28 +57,28 @@ class ListQuery(PageQuery):
 class SearchQuery(ListQuery):
     topic: Annotated[
         TopicGlob | None,
-        Field(description="A topic, or a pattern in which `*` is any text: `shop/*`. Without it: all topics"),
+        Meta(description="A topic, or a pattern in which `*` is any text: `shop/*`. Without it: all topics"),
     ] = None
-    id_prefix: Annotated[IdPrefix | None, Field(description="How the id begins")] = None
+    id_prefix: Annotated[IdPrefix | None, Meta(description="How the id begins")] = None
     label: Annotated[
         QueriedLabels,
-        Field(description="`customer:42`. Repeat the parameter for up to four labels, which all must match"),
-    ] = NO_LABELS
+        Meta(description="`customer:42`. Repeat the parameter for up to four labels, which all must match"),
+    ] = default({})
     reason: Annotated[
         WholeReason | None,
-        Field(description="The whole reason of expired and dead messages. Other states must be asked for"),
+        Meta(description="The whole reason of expired and dead messages. Other states must be asked for"),
     ] = None
     reason_pattern: Annotated[
-        ReasonGlob | None, Field(description="As `reason`, but a pattern in which `*` is any text: `card *`")
+        ReasonGlob | None, Meta(description="As `reason`, but a pattern in which `*` is any text: `card *`")
     ] = None
     order: Annotated[
-        Literal["asc", "desc"], Field(description="By due time: `asc` from the earliest on, `desc` from the latest on")
+        Literal["asc", "desc"], Meta(description="By due time: `asc` from the earliest on, `desc` from the latest on")
     ] = "asc"
     cursor: Annotated[
-        StrictStr | None,
-        Field(
+        str | None,
+        Meta(
             description="`next_cursor` of the page before; without it, the first page",
-            json_schema_extra={"example": "MTc5NjExNTYwMDAwMCBvcmRlcnMgby0xMDAx"},
+            extra_json_schema={"example": "MTc5NjExNTYwMDAwMCBvcmRlcnMgby0xMDAx"},
         ),
     ] = None
 
@@ -110,26 +101,26 @@ class SearchQuery(ListQuery):
 
 
 class TopicsQuery(Request):
-    prefix: Annotated[TopicPrefix, Field(description="How the names begin, such as `shop/` for a namespace")] = ""
-    limit: Annotated[Count, Field(description="The most topics of the page")] = 1_000
+    prefix: Annotated[TopicPrefix, Meta(description="How the names begin, such as `shop/` for a namespace")] = ""
+    limit: Annotated[Count, Meta(description="The most topics of the page")] = default(1_000)
     cursor: Annotated[
-        StrictStr | None,
-        Field(
+        str | None,
+        Meta(
             description="`next_cursor` of the page before; without it, the first page",
-            json_schema_extra={"example": "b3JkZXJz"},
+            extra_json_schema={"example": "b3JkZXJz"},
         ),
     ] = None
 
 
 class DeleteQuery(Request):
     release: Annotated[
-        Flag, Field(description="`true`: also delete the stored body and headers; only a tombstone is left")
+        Flag, Meta(description="`true`: also delete the stored body and headers; only a tombstone is left")
     ] = "false"
 
 
 class DropQuery(Request):
-    max: Annotated[Count, Field(description="The most dead letters to delete")] = 100
+    max: Annotated[Count, Meta(description="The most dead letters to delete")] = default(100)
 
 
 class RemoveQuery(Request):
-    force: Annotated[Flag, Field(description="`true`: also delete the topic's messages")] = "false"
+    force: Annotated[Flag, Meta(description="`true`: also delete the topic's messages")] = "false"

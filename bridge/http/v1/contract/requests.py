@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, model_validator
-from pydantic_core import PydanticCustomError
+from msgspec import UNSET, Meta, Raw, UnsetType
 
+from bridge.http.structs import Refused, Request, default
 from bridge.http.v1.contract.headers import Headers
 from bridge.http.v1.contract.labels import GivenLabels
 from bridge.http.v1.contract.scalars import (
@@ -18,32 +18,25 @@ from bridge.http.v1.contract.scalars import (
     MediaType,
     MessageId,
     NewId,
+    Number,
     Reason,
     Retries,
     RoutingKey,
     Topic,
     Ttl,
     Wait,
-    whole,
 )
 from bridge.model.message import JSON_TYPE
 
 MAX_BATCH = 1_000
 
 
-class Request(BaseModel):
-    """The base of all request bodies and queries."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-def exclusive(*fields: str, message: str) -> PydanticCustomError:
-    context = {"fields": list(fields), "limit": "exactly one", "message": message}
-    return PydanticCustomError("exclusive", "{message}", context)
+def exclusive(*fields: str, message: str) -> Refused:
+    return Refused("exactly one", message, *fields)
 
 
 def one_of_delay_and_deliver_at(delay: int | None, deliver_at: int | None) -> None:
-    """Raises an error for a model's validator, unless exactly one of the two is given."""
+    """Raises Refused unless exactly one of the two is given."""
     if (delay is None) == (deliver_at is None):
         raise exclusive("delay", "deliver_at", message="give exactly one of delay and deliver_at")
 
@@ -53,26 +46,20 @@ class TargetRequest(Request):
     bridge's own exchanges are refused."""
 
     exchange: ExchangeName
-    routing_key: RoutingKey = ""
+    routing_key: RoutingKey = default("")
 
 
 def not_both(delay: int | None, deliver_at: int | None) -> None:
-    """Raises an error for a model's validator if both are given."""
+    """Raises Refused if both are given."""
     if delay is not None and deliver_at is not None:
         raise exclusive("delay", "deliver_at", message="give delay or deliver_at, not both")
-
-
-def _about(field: str, limit: Any, message: str) -> PydanticCustomError:
-    """Returns an error for a model's validator to raise. `field`: the wrong field; empty: the whole request."""
-    context = {"fields": [field], "limit": limit, "message": message} if field else {"limit": limit, "message": message}
-    return PydanticCustomError("refused", "{message}", context)
 
 
 class SendRequest(Request):
     """A message to send. Give exactly one of `body` and `body_base64`. Give at most one of `delay` and `deliver_at`;
     with neither the message is due now."""
 
-    body: Annotated[Any, Field(description="Any JSON value; with a text content type a string")] = None
+    body: Annotated[Raw | UnsetType, Meta(description="Any JSON value; with a text content type a string")] = UNSET
     body_base64: Base64 | None = None
     content_type: MediaType | None = JSON_TYPE
     headers: Headers | None = None
@@ -81,20 +68,20 @@ class SendRequest(Request):
     deliver_at: DueInstant | None = None
     ttl: Annotated[
         Ttl | None,
-        Field(description="Time to live, counted from the due time; by default the topic's"),
+        Meta(description="Time to live, counted from the due time; by default the topic's"),
     ] = None
     max_retry: Retries | None = None
     labels: Annotated[
         GivenLabels | None,
-        Field(description="Up to four names with values, for searches. AMQP consumers do not get them"),
+        Meta(description="Up to four names with values, for searches. AMQP consumers do not get them"),
     ] = None
     to: Annotated[
         TargetRequest | None,
-        Field(description="Where the message goes when it is due, in place of the topic's ready queue"),
+        Meta(description="Where the message goes when it is due, in place of the topic's ready queue"),
     ] = None
     if_exists: Annotated[
         Literal["keep", "replace", "extend", "error"] | None,
-        Field(
+        Meta(
             description="What to do if a live message has the id. `keep`: answer with it. `replace`: send this one in "
             "its place. `extend`: give it this content, and a later due time, within `max_wait`. `error`: answer 409. "
             "By default: answer with it if it has the same body, else 422"
@@ -102,99 +89,94 @@ class SendRequest(Request):
     ] = None
     max_wait: Annotated[
         Ttl | None,
-        Field(description="With `extend`: the longest time from the first send to the due time"),
+        Meta(description="With `extend`: the longest time from the first send to the due time"),
     ] = None
 
-    @model_validator(mode="after")
-    def _one_of_each(self) -> Self:
+    def __post_init__(self) -> None:
         not_both(self.delay, self.deliver_at)
-        if ("body" in self.model_fields_set) == (self.body_base64 is not None):
+        if (self.body is UNSET) == (self.body_base64 is None):
             raise exclusive("body", "body_base64", message="give exactly one of body and body_base64")
-        return self
-
-    @model_validator(mode="after")
-    def _if_exists_is_whole(self) -> Self:
         if self.if_exists is not None and self.id is None:
-            raise _about("id", "a string", "give the id that if_exists is about")
+            raise Refused("a string", "give the id that if_exists is about", "id")
         if (self.if_exists == "extend") != (self.max_wait is not None):
-            raise _about("max_wait", "only with extend", "give max_wait with if_exists extend, and only then")
+            raise Refused("only with extend", "give max_wait with if_exists extend, and only then", "max_wait")
         if self.max_wait is not None and self.max_wait < (self.delay or 0):
-            raise _about("max_wait", self.delay, "must be at least the delay")
-        return self
+            raise Refused(self.delay, "must be at least the delay", "max_wait")
 
 
 class BatchRequest(Request):
     """1 to 1000 messages. Each is accepted or refused alone."""
 
-    messages: Annotated[list[Any], Field(min_length=1, max_length=MAX_BATCH)]
+    messages: Annotated[list[Raw], Meta(min_length=1, max_length=MAX_BATCH)]
 
 
 class ChangeRequest(Request):
     """What to change; what is not given stays. Give at most one of `delay`, counted from now (0: due now), and
     `deliver_at`, and at most one of `body` and `body_base64`. `headers` and `labels` replace all that there are."""
 
-    body: Annotated[Any, Field(description="Any JSON value; with a text content type a string")] = None
+    body: Annotated[Raw | UnsetType, Meta(description="Any JSON value; with a text content type a string")] = UNSET
     body_base64: Base64 | None = None
     content_type: MediaType | None = None
     headers: Headers | None = None
     delay: Delay | None = None
     deliver_at: DueInstant | None = None
-    ttl: Annotated[Ttl | None, Field(description="Time to live, counted from the due time")] = None
+    ttl: Annotated[Ttl | None, Meta(description="Time to live, counted from the due time")] = None
     max_retry: Retries | None = None
     labels: GivenLabels | None = None
 
     @property
     def has_body(self) -> bool:
-        return "body" in self.model_fields_set or self.body_base64 is not None
+        return self.body is not UNSET or self.body_base64 is not None
 
     @property
     def has_content(self) -> bool:
         return self.has_body or self.content_type is not None or self.headers is not None
 
-    @model_validator(mode="after")
-    def _something(self) -> Self:
+    def __post_init__(self) -> None:
         not_both(self.delay, self.deliver_at)
-        if "body" in self.model_fields_set and self.body_base64 is not None:
+        if self.body is not UNSET and self.body_base64 is not None:
             raise exclusive("body", "body_base64", message="give body or body_base64, not both")
         given = (self.delay, self.deliver_at, self.ttl, self.max_retry, self.labels)
         if not self.has_content and all(value is None for value in given):
-            raise _about("", list(type(self).model_fields), "give at least one field to change")
-        return self
+            raise Refused(list(self.__struct_fields__), "give at least one field to change")
+
+
+class _MostPulled(Number):
+    least = 1
+    most = 100
 
 
 class PullRequest(Request):
     """`max`: the most messages to take. `wait`: how long to wait for the first. `lease`: how long the caller has to ack
     them; by default as long as the topic's policy says."""
 
-    max: Annotated[int, Field(strict=True, ge=1, le=100), BeforeValidator(whole)] = 1
+    max: _MostPulled = default(1)
     wait: Wait | None = None
     lease: Lease | None = None
 
 
-class PullManyRequest(PullRequest):
+class PullManyRequest(PullRequest, kw_only=True):
     """Pulls from several topics. `topics`: the most urgent first."""
 
-    topics: Annotated[list[Topic], Field(min_length=1, max_length=32)]
+    topics: Annotated[list[Topic], Meta(min_length=1, max_length=32)]
 
 
 class AckManyRequest(Request):
     """Give exactly one of `receipts`, each good for its own lease, and `ids`, good from the first delivery on."""
 
-    receipts: Annotated[list[StrictStr] | None, Field(min_length=1, max_length=1_000)] = None
-    ids: Annotated[list[MessageId] | None, Field(min_length=1, max_length=1_000)] = None
+    receipts: Annotated[list[str], Meta(min_length=1, max_length=1_000)] | None = None
+    ids: Annotated[list[MessageId], Meta(min_length=1, max_length=1_000)] | None = None
 
-    @model_validator(mode="after")
-    def _one_of_each(self) -> Self:
+    def __post_init__(self) -> None:
         if (self.receipts is None) == (self.ids is None):
             raise exclusive("receipts", "ids", message="give exactly one of receipts and ids")
-        return self
 
 
 class AckRequest(Request):
     """`receipt`: from the pull that leased the message. Without it, an ack works in any live state; a nack or an extend
     applies to the current lease."""
 
-    receipt: StrictStr | None = None
+    receipt: str | None = None
 
 
 class NackRequest(AckRequest):
@@ -204,13 +186,18 @@ class NackRequest(AckRequest):
     reason: Reason | None = None
 
 
-class ExtendRequest(AckRequest):
+class ExtendRequest(AckRequest, kw_only=True):
     """Extends a lease. `lease`: how long it lasts at least, from now."""
 
     lease: Lease
 
 
+class _MostLetters(Number):
+    least = 1
+    most = 1_000
+
+
 class ManyRequest(Request):
     """Replays or drops dead letters. `max`: how many at most."""
 
-    max: Annotated[int, Field(strict=True, ge=1, le=1_000), BeforeValidator(whole)] = 100
+    max: _MostLetters = default(100)

@@ -1,190 +1,146 @@
-"""Defines the answers: the models document them, and the functions write them.
-
-One answer may have hundreds of objects of one kind, such as messages. The functions for such objects write JSON piece
-by piece, which costs a third of building a dict and dumping it.
-"""
+"""Defines the answers about messages, and makes them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 import orjson
-from pydantic import BaseModel, Field
+from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec.structs import asdict
 
-from bridge.http import exact_json
-from bridge.http.v1.contract.content import body_json
+from bridge.http.problems import ProblemOut
+from bridge.http.structs import Answer
+from bridge.http.v1.contract.content import shown_body
 from bridge.http.v1.contract.scalars import ShownInstant
 from bridge.model.durations import format_instant
 from bridge.model.header_values import as_text
 from bridge.model.labels import unpacked
 from bridge.model.message import JSON_TYPE, Envelope, Message, State, Target
-from bridge.model.values import AckResult, Leased, Page
+from bridge.model.values import AckResult, AckVerdict, Leased, Page
 
 StateName = Literal["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
 
 
-def _without_default(schema: dict[str, Any]) -> None:
-    schema.pop("default", None)
-
-
-MAY_BE_ABSENT: Final = Field(default=None, json_schema_extra=_without_default)
-"""Marks a field that not every answer has. The field's schema shows no default, as clients would read it into answers.
-"""
-
-
-class TargetOut(BaseModel):
+class TargetOut(Answer):
     exchange: str
     routing_key: str
 
 
-class MessageOut(BaseModel):
-    """A message. Without `body` and `body_base64`, Redis did not keep its body."""
+class MessageOut(Answer, kw_only=True):
+    """A message. If `body` and `body_base64` are absent, Redis did not keep the body."""
 
     topic: str
     id: str
     state: StateName
-    body: Annotated[Any, MAY_BE_ABSENT, Field(description="any JSON value; a string for a text content type")]
+    body: Annotated[Raw | UnsetType, Meta(description="any JSON value; a string for a text content type")] = UNSET
     body_base64: Annotated[
-        str, MAY_BE_ABSENT, Field(description="instead of `body`, for bytes that are neither JSON nor text")
-    ]
-    content_type: Annotated[str, Field(description="empty: the AMQP client that sent the message gave none")]
+        str | UnsetType, Meta(description="instead of `body`, for bytes that are neither JSON nor text")
+    ] = UNSET
+    content_type: Annotated[str, Meta(description="empty: the AMQP client that sent the message gave none")]
     headers: dict[str, Any]
-    labels: Annotated[dict[str, str], Field(description="given at the send, for searches")]
-    to: Annotated[TargetOut | None, Field(description="where it goes when it is due; null: to the topic's ready queue")]
+    labels: Annotated[Mapping[str, str], Meta(description="given at the send, for searches")]
+    to: Annotated[TargetOut | None, Meta(description="where it goes when it is due; null: to the topic's ready queue")]
     created_at: ShownInstant
     due_at: ShownInstant
     expires_at: ShownInstant | None
-    attempts: Annotated[int, Field(description="deliveries so far; over AMQP, those that failed")]
+    attempts: Annotated[int, Meta(description="deliveries so far; over AMQP, those that failed")]
     max_retry: int
     lease_until: ShownInstant | None
     ended_at: ShownInstant | None
     reason: str | None
 
 
-class LeasedOut(MessageOut):
-    receipt: Annotated[str, Field(description="names this lease; give it to ack, nack and extend")]
+class LeasedOut(MessageOut, kw_only=True):
+    receipt: Annotated[str, Meta(description="names this lease; give it to ack, nack and extend")]
 
 
-class PulledOut(BaseModel):
+class PulledOut(Answer):
     messages: list[LeasedOut]
 
 
-class ProblemField(BaseModel):
-    field: str
-    value: Any
-    limit: Any
-    message: str
-
-
-class FindingOut(BaseModel):
-    severity: Literal["error", "warning"]
-    says: str
-    remedy: Annotated[str, Field(description="what an operator can do; empty if `says` says it")]
-
-
-class ProblemOut(BaseModel):
-    """A problem as RFC 9457 defines it. `errors`: one entry for each field that is wrong.
-
-    `state`: of the message, with 409 and 412. `retry_after_s`: with 429 and 503. `scope`: the one that the token lacks,
-    with 403. `parts`, `policies` and `findings`: of `/health/ready`, with 503."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    errors: list[ProblemField]
-    request_id: str
-    state: Annotated[str, MAY_BE_ABSENT]
-    retry_after_s: Annotated[int, MAY_BE_ABSENT]
-    scope: Annotated[str, MAY_BE_ABSENT]
-    parts: Annotated[dict[str, str], MAY_BE_ABSENT]
-    policies: Annotated[str, MAY_BE_ABSENT]
-    findings: Annotated[list[FindingOut], MAY_BE_ABSENT]
-
-
-class BatchItem(BaseModel):
+class BatchItem(Answer):
     """Status 201 (accepted) or 200 (a message had this id) with `message`; any other status with `error`."""
 
     status: int
-    message: Annotated[MessageOut, MAY_BE_ABSENT]
-    error: Annotated[ProblemOut, MAY_BE_ABSENT]
+    message: MessageOut | UnsetType = UNSET
+    error: ProblemOut | UnsetType = UNSET
 
 
-class BatchOut(BaseModel):
+class BatchOut(Answer):
     results: list[BatchItem]
 
 
-class AckItem(BaseModel):
-    id: Annotated[str | None, Field(description="null: the receipt is malformed")]
-    result: Literal["acked", "stale", "not_leased", "unknown"]
+class AckItem(Answer):
+    id: Annotated[str | None, Meta(description="null: the receipt is malformed")]
+    result: AckVerdict
 
 
-class AckedOut(BaseModel):
+class AckedOut(Answer):
     results: list[AckItem]
 
 
-class PageOut(BaseModel):
+class PageOut(Answer):
     items: list[MessageOut]
     next_cursor: str | None
 
 
-class ReplayedOut(BaseModel):
+class ReplayedOut(Answer):
     replayed: int
 
 
-class DroppedOut(BaseModel):
+class DroppedOut(Answer):
     dropped: int
 
 
-def message_json(message: Message, *, plain: bool = False) -> bytes:
-    """Returns the message as `MessageOut` documents it. `plain`: the body is known to be JSON."""
-    record, envelope = message.record, message.envelope
-    return (
-        b'{"topic":%b,"id":%b,"state":%b,%b"content_type":%b,"headers":%b,"labels":%b,"to":%b,"created_at":%b,"due_at":%b,'
-        b'"expires_at":%b,"attempts":%d,"max_retry":%d,"lease_until":%b,"ended_at":%b,"reason":%b}'
-    ) % (
-        orjson.dumps(record.topic),
-        orjson.dumps(record.id),
-        _STATES[record.state],
-        _body(envelope, plain),
-        _JSON_TYPE if envelope is None else orjson.dumps(envelope.content_type),
-        exact_json.dumps(_in_json(envelope.headers)) if envelope is not None and envelope.headers else b"{}",
-        orjson.dumps(unpacked(record.labels)) if record.labels else b"{}",
-        b"null" if envelope is None or envelope.target is None else _target(envelope.target),
-        _instant(record.created_ms),
-        _instant(record.due_ms),
-        _instant(record.expires_ms) if record.expires_ms else b"null",
-        record.attempts,
-        record.max_retry,
-        _instant(record.lease_until_ms) if record.lease_until_ms else b"null",
-        _instant(record.ended_ms) if record.ended_ms else b"null",
-        orjson.dumps(record.reason) if record.reason else b"null",
+def message_out(message: Message) -> MessageOut:
+    record, envelope = message.record, message.envelope or _NO_ENVELOPE
+    body, body_base64 = shown_body(envelope)
+    return MessageOut(
+        topic=record.topic,
+        id=record.id,
+        state=state_out(record.state),
+        body=body,
+        body_base64=body_base64,
+        content_type=envelope.content_type,
+        headers=headers_out(envelope.headers) if envelope.headers else {},
+        labels=unpacked(record.labels) if record.labels else {},
+        to=None if envelope.target is None else target_out(envelope.target),
+        created_at=_instant(record.created_ms),
+        due_at=_instant(record.due_ms),
+        expires_at=_instant(record.expires_ms) if record.expires_ms else None,
+        attempts=record.attempts,
+        max_retry=record.max_retry,
+        lease_until=_instant(record.lease_until_ms) if record.lease_until_ms else None,
+        ended_at=_instant(record.ended_ms) if record.ended_ms else None,
+        reason=record.reason or None,
     )
 
 
-def pulled_json(pulled: Iterable[Leased]) -> bytes:
-    """Returns the leased messages as `PulledOut` documents them."""
-    messages = [
-        b'%b,"receipt":%b}' % (message_json(leased.message)[:-1], orjson.dumps(leased.receipt)) for leased in pulled
-    ]
-    return b'{"messages":[%b]}' % b",".join(messages)
+def pulled_out(pulled: Iterable[Leased]) -> PulledOut:
+    return PulledOut(
+        messages=[LeasedOut(**asdict(message_out(leased.message)), receipt=leased.receipt) for leased in pulled]
+    )
 
 
-def page_json(page: Page) -> bytes:
-    """Returns the page as `PageOut` documents it."""
-    items = b",".join(message_json(message) for message in page.items)
-    return b'{"items":[%b],"next_cursor":%b}' % (items, orjson.dumps(page.next_cursor))
+def page_out(page: Page) -> PageOut:
+    return PageOut(items=[message_out(message) for message in page.items], next_cursor=page.next_cursor)
 
 
-def acked_json(results: Iterable[AckResult]) -> bytes:
-    """Returns the results as `AckedOut` documents them."""
-    items = [b'{"id":%b,"result":%b}' % (orjson.dumps(result.id), orjson.dumps(result.verdict)) for result in results]
-    return b'{"results":[%b]}' % b",".join(items)
+def acked_out(results: Iterable[AckResult]) -> AckedOut:
+    return AckedOut(results=[AckItem(id=result.id, result=result.verdict) for result in results])
 
 
-def _in_json(headers: Mapping[str, Any]) -> dict[str, Any]:
+def state_out(state: State) -> StateName:
+    return _STATES[state]
+
+
+def target_out(target: Target) -> TargetOut:
+    return TargetOut(exchange=target.exchange, routing_key=target.routing_key)
+
+
+def headers_out(headers: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the headers for JSON. Values from AMQP clients for which JSON has no form become text."""
     plain = str | int | float
     return {
@@ -193,27 +149,21 @@ def _in_json(headers: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _target(target: Target) -> bytes:
-    return orjson.dumps({"exchange": target.exchange, "routing_key": target.routing_key})
+def instant_out(instant_ms: int | None) -> str | None:
+    """Returns the instant as answers show it; None for 0 or None."""
+    return _instant(instant_ms) if instant_ms else None
 
 
-def _body(envelope: Envelope | None, plain: bool) -> bytes:
-    """Returns the body as a JSON member with a comma; empty if the body was not kept."""
-    if plain and envelope is not None and envelope.body is not None:
-        return b'"body":%b,' % envelope.body
-    shown = exact_json.dumps(body_json(envelope))
-    return b"%b," % shown[1:-1] if len(shown) > 2 else b""
-
-
-def _instant(instant_ms: int) -> bytes:
+def _instant(instant_ms: int) -> str:
     second, ms = divmod(instant_ms, 1_000)
-    return b'"%b.%03dZ"' % (_second(second), ms)
+    return _second(second) + _MILLISECONDS[ms]
 
 
 @lru_cache(maxsize=4_096)
-def _second(second: int) -> bytes:
-    return format_instant(second * 1_000).encode()[: -len(".000Z")]
+def _second(second: int) -> str:
+    return format_instant(second * 1_000)[: -len(".000Z")]
 
 
-_STATES = {state: orjson.dumps(state.label) for state in State}
-_JSON_TYPE = orjson.dumps(JSON_TYPE)
+_MILLISECONDS: Final = tuple(f".{ms:03d}Z" for ms in range(1_000))
+_STATES: Final[Mapping[State, StateName]] = {State[name.upper()]: name for name in get_args(StateName)}
+_NO_ENVELOPE: Final = Envelope(content_type=JSON_TYPE, body=None)

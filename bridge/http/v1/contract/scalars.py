@@ -1,17 +1,17 @@
-"""Defines the scalar types for pydantic: names, durations and instants in milliseconds, media types, shown instants."""
+"""Defines the scalar types of requests: names, durations and instants in milliseconds, media types, numbers, texts."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import re
-from collections.abc import Callable
+from functools import lru_cache
 from time import time
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import BeforeValidator, Field, PlainValidator, StrictStr, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from msgspec import Meta
 
+from bridge.http.structs import Refused, Scalar
 from bridge.model.durations import (
     DURATION_FORMS,
     DURATION_PATTERN,
@@ -40,98 +40,226 @@ MAX_RETRIES = 10_000
 _HOUR_MS = 3_600_000
 _OFFSET = re.compile(r" (\d\d:\d\d)$")
 _WHOLE = re.compile(r"-?[0-9]{1,64}")
-_MAX_MEDIA_TYPE = LONGEST_NAME
 _TOKEN = r"[A-Za-z0-9!#$&^_.+*'|~-]+"
 MEDIA_TYPE_PATTERN = rf'^{_TOKEN}/{_TOKEN}([ \t]*;[ \t]*{_TOKEN}=({_TOKEN}|"[ !#-\[\]-~]*"))*$'
 
 
-def refused(limit: Any, message: str) -> PydanticCustomError:
-    """Returns the error for a validator to raise. `limit`: the limit that the value breaks. `message`: a sentence for
-    the client."""
-    # pydantic formats its message template. Passing ours as a parameter keeps braces in it as they are.
-    return PydanticCustomError("refused", "{message}", {"limit": limit, "message": message})
+class Topic(str, metaclass=Scalar):
+    """A topic's name."""
 
-
-def topic(value: Any) -> str:
-    """Validates a topic's name, and returns it."""
-    if isinstance(value, str) and valid_topic(value):
+    @classmethod
+    def read(cls, value: Any) -> Any:
+        if not isinstance(value, str) or not valid_topic(value):
+            raise Refused(TOPIC_PATTERN, TOPIC_FORM)
         return _no_step(value)
-    raise refused(TOPIC_PATTERN, TOPIC_FORM)
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        return {"type": "string", "pattern": TOPIC_PATTERN}
+
+
+class MessageId(str, metaclass=Scalar):
+    """The id of a message."""
+
+    @classmethod
+    def read(cls, value: Any) -> Any:
+        if not isinstance(value, str) or not valid_id(value):
+            raise Refused(ID_FORM.removeprefix("must be "), ID_FORM)
+        return value
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        return {"type": "string", "pattern": ID_PATTERN}
+
+
+class NewId(str, metaclass=Scalar):
+    """The id that a client gives to a new message."""
+
+    @classmethod
+    def read(cls, value: Any) -> Any:
+        if not isinstance(value, str) or not may_be_sent(value):
+            raise Refused(ID_FORM.removeprefix("must be "), ID_FORM)
+        return _no_step(value)
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        return {"type": "string", "pattern": NEW_ID_PATTERN}
 
 
 def _no_step(name: str) -> str:
     if is_path_step(name):
-        raise refused(PATH_STEP.removeprefix("must be "), PATH_STEP)
+        raise Refused(PATH_STEP.removeprefix("must be "), PATH_STEP)
     return name
 
 
-def message_id(value: Any) -> str:
-    """Validates a message's id, and returns it."""
-    if isinstance(value, str) and valid_id(value):
-        return value
-    raise refused(ID_FORM.removeprefix("must be "), ID_FORM)
+class Duration(int, metaclass=Scalar):
+    """A duration in milliseconds. `least` and `most`: the limits, in milliseconds and as error messages show them."""
 
+    least: ClassVar[tuple[int, str]]
+    most: ClassVar[tuple[int, str]]
 
-def new_message_id(value: Any) -> str:
-    """Validates the id that a client gives to a new message, and returns it."""
-    if isinstance(value, str) and may_be_sent(value):
-        return value
-    raise refused(ID_FORM.removeprefix("must be "), ID_FORM)
-
-
-def duration(least_ms: int, most_ms: int, least: str, most: str) -> Callable[[Any], int]:
-    """Returns a validator that parses a duration into milliseconds. `least` and `most`: the limits as error messages
-    show them."""
-
-    def parse(value: Any) -> int:
+    @classmethod
+    def read(cls, value: Any) -> Any:
         try:
-            duration_ms = parse_duration_ms(whole(value))
+            duration_ms = _duration_ms(value) if type(value) is str else parse_duration_ms(whole(value))
         except ValueError as error:
-            raise refused(DURATION_FORMS, str(error)) from None
-        if duration_ms < least_ms:
-            raise refused(least_ms, f"must be at least {least} ({least_ms} ms)")
-        if duration_ms > most_ms:
-            raise refused(most_ms, f"must be at most {most} ({most_ms} ms)")
+            raise Refused(DURATION_FORMS, str(error)) from None
+        if duration_ms < cls.least[0]:
+            raise Refused(cls.least[0], f"must be at least {cls.least[1]} ({cls.least[0]} ms)")
+        if duration_ms > cls.most[0]:
+            raise Refused(cls.most[0], f"must be at most {cls.most[1]} ({cls.most[0]} ms)")
         return duration_ms
 
-    return parse
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        text = {"type": "string", "maxLength": 64, "pattern": DURATION_PATTERN}
+        forms = [{"type": "integer", "minimum": cls.least[0], "maximum": cls.most[0]}, text]
+        return {"anyOf": forms, "description": f"A duration: {DURATION_FORMS}"}
 
 
-def duration_schema(least_ms: int, most_ms: int) -> WithJsonSchema:
-    """Returns the JSON schema of a duration within these limits."""
-    text = {"type": "string", "maxLength": 64, "pattern": DURATION_PATTERN}
-    forms = [{"type": "integer", "minimum": least_ms, "maximum": most_ms}, text]
-    return WithJsonSchema({"anyOf": forms, "description": f"A duration: {DURATION_FORMS}"})
+_duration_ms = lru_cache(maxsize=1_024)(parse_duration_ms)
 
 
-def _instant(value: Any) -> int:
-    try:
-        return parse_instant_ms(whole(value))
-    except ValueError as error:
-        raise refused(INSTANT_FORMS, str(error)) from None
+class Delay(Duration):
+    least = (0, "0")
+    most = (MAX_DELAY_MS, "999 days")
 
 
-def _due_instant(value: Any) -> int:
-    instant_ms = _instant(value)
-    try:
-        check_not_past(instant_ms, time() * 1_000)
-    except ValueError as error:
-        raise refused(INSTANT_FORMS, str(error)) from None
-    return instant_ms
+class Ttl(Duration):
+    least = (1, "1 ms")
+    most = (MAX_DELAY_MS, "999 days")
 
 
-def _queried_instant(value: Any) -> int:
-    # Few clients write the plus sign of an offset as %2B.
-    return _instant(_OFFSET.sub(r"+\1", value) if isinstance(value, str) and " " in value else whole_number(value))
+class Wait(Duration):
+    least = (0, "0")
+    most = (60_000, "60 s")
 
 
-def _base64(value: Any) -> bytes:
-    try:
-        if isinstance(value, str):
-            return base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        pass
-    raise refused("base64", "must be base64 with padding, in the standard alphabet (RFC 4648, section 4)")
+class Lease(Duration):
+    least = (1_000, "1 s")
+    most = (12 * _HOUR_MS, "12 h")
+
+
+class Instant(int, metaclass=Scalar):
+    """An instant in Unix milliseconds."""
+
+    @classmethod
+    def read(cls, value: Any) -> Any:
+        try:
+            return parse_instant_ms(whole(value))
+        except ValueError as error:
+            raise Refused(INSTANT_FORMS, str(error)) from None
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        return {
+            "anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer"}],
+            "description": INSTANT_FORMS,
+        }
+
+
+class DueInstant(Instant):
+    """An instant when something is to happen; it must not be long past."""
+
+    @classmethod
+    def read(cls, value: Any) -> Any:
+        instant = super().read(value)
+        try:
+            check_not_past(instant, time() * 1_000)
+        except ValueError as error:
+            raise Refused(INSTANT_FORMS, str(error)) from None
+        return instant
+
+
+class QueryInstant(Instant):
+    @classmethod
+    def read(cls, value: Any) -> Any:
+        # Few clients write the plus sign of an offset as %2B.
+        return super().read(
+            _OFFSET.sub(r"+\1", value) if isinstance(value, str) and " " in value else whole_number(value)
+        )
+
+
+class Base64(bytes, metaclass=Scalar):
+    """Bytes that a request gives in base64."""
+
+    @classmethod
+    def read(cls, value: Any) -> Any:
+        try:
+            if isinstance(value, str):
+                return base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError):
+            pass
+        raise Refused("base64", "must be base64 with padding, in the standard alphabet (RFC 4648, section 4)")
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        return {"type": "string", "contentEncoding": "base64"}
+
+
+class Number(int, metaclass=Scalar):
+    """A whole number. JSON Schema also counts 3.0 and 3e2 as whole."""
+
+    least: ClassVar[int] = 0
+    most: ClassVar[int]
+
+    @classmethod
+    def read(cls, value: Any) -> Any:
+        number = whole(value)
+        if type(number) is not int:
+            raise Refused("an integer", "must be an integer")
+        if number < cls.least:
+            raise Refused(cls.least, f"must be at least {cls.least}")
+        if number > cls.most:
+            raise Refused(cls.most, f"must be at most {cls.most}")
+        return number
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        return {"type": "integer", "minimum": cls.least, "maximum": cls.most}
+
+
+class Retries(Number):
+    most = MAX_RETRIES
+
+
+class Bytes(Number):
+    most = LARGEST_BODY
+
+
+class Count(Number):
+    """A whole number in a query, where each value is text."""
+
+    least = 1
+    most = 1_000
+
+    @classmethod
+    def read(cls, value: Any) -> Any:
+        return super().read(whole_number(value))
+
+
+class AmqpName(str, metaclass=Scalar):
+    """A name that AMQP can hold. `least`: the least length of the name in bytes."""
+
+    least: ClassVar[int]
+
+    @classmethod
+    def read(cls, value: Any) -> Any:
+        if isinstance(value, str) and cls.least <= len(value.encode(errors="replace")) <= LONGEST_NAME:
+            return value
+        raise Refused(LONGEST_NAME, f"must be a text of {cls.least} to {LONGEST_NAME} bytes in UTF-8")
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        return {"type": "string", "minLength": cls.least, "maxLength": LONGEST_NAME}
+
+
+class ExchangeName(AmqpName):
+    least = 1
+
+
+class RoutingKey(AmqpName):
+    least = 0
 
 
 def whole(value: Any) -> Any:
@@ -149,51 +277,7 @@ def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-_DELAY_SCHEMA = duration_schema(0, MAX_DELAY_MS)
-_INSTANT_SCHEMA = WithJsonSchema(
-    {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer"}], "description": INSTANT_FORMS}
-)
-
-Topic = Annotated[str, PlainValidator(topic), WithJsonSchema({"type": "string", "pattern": TOPIC_PATTERN})]
-NewId = Annotated[
-    str,
-    PlainValidator(lambda value: _no_step(new_message_id(value))),
-    WithJsonSchema({"type": "string", "pattern": NEW_ID_PATTERN}),
-]
-MessageId = Annotated[str, PlainValidator(message_id), WithJsonSchema({"type": "string", "pattern": ID_PATTERN})]
-Delay = Annotated[int, PlainValidator(duration(0, MAX_DELAY_MS, "0", "999 days")), _DELAY_SCHEMA]
-Ttl = Annotated[int, PlainValidator(duration(1, MAX_DELAY_MS, "1 ms", "999 days")), duration_schema(1, MAX_DELAY_MS)]
-Wait = Annotated[int, PlainValidator(duration(0, 60_000, "0", "60 s")), duration_schema(0, 60_000)]
-Lease = Annotated[
-    int, PlainValidator(duration(1_000, 12 * _HOUR_MS, "1 s", "12 h")), duration_schema(1_000, 12 * _HOUR_MS)
-]
-Instant = Annotated[int, PlainValidator(_instant), _INSTANT_SCHEMA]
-DueInstant = Annotated[int, PlainValidator(_due_instant), _INSTANT_SCHEMA]
-"""An instant when something is to happen; it must not be long past."""
-QueryInstant = Annotated[int, PlainValidator(_queried_instant), _INSTANT_SCHEMA]
-ShownInstant = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
+MediaType = Annotated[str, Meta(max_length=LONGEST_NAME, pattern=MEDIA_TYPE_PATTERN)]
+Reason = Annotated[str, Meta(max_length=500)]
+ShownInstant = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 """An instant in an answer: RFC 3339 in UTC with milliseconds, as `format_instant` writes it."""
-
-
-def _amqp_name(least: int) -> Callable[[Any], str]:
-    """Returns a validator of a name that AMQP can hold. `least`: the least length of the name in bytes."""
-
-    def check(value: Any) -> str:
-        if isinstance(value, str) and least <= len(value.encode(errors="replace")) <= LONGEST_NAME:
-            return value
-        raise refused(LONGEST_NAME, f"must be a text of {least} to {LONGEST_NAME} bytes in UTF-8")
-
-    return check
-
-
-def _amqp_schema(least: int) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "minLength": least, "maxLength": LONGEST_NAME})
-
-
-ExchangeName = Annotated[str, PlainValidator(_amqp_name(1)), _amqp_schema(1)]
-RoutingKey = Annotated[str, PlainValidator(_amqp_name(0)), _amqp_schema(0)]
-Base64 = Annotated[bytes, PlainValidator(_base64), WithJsonSchema({"type": "string", "contentEncoding": "base64"})]
-MediaType = Annotated[StrictStr, Field(max_length=_MAX_MEDIA_TYPE, pattern=MEDIA_TYPE_PATTERN)]
-Retries = Annotated[int, Field(strict=True, ge=0, le=MAX_RETRIES), BeforeValidator(whole)]
-Bytes = Annotated[int, Field(strict=True, ge=0, le=LARGEST_BODY), BeforeValidator(whole)]
-Reason = Annotated[StrictStr, Field(max_length=500)]

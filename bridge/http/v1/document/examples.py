@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import to_builtins
+
 from bridge.access.errors import NOT_VALID, InvalidToken, NotAllowed, TooManyRequests
 from bridge.access.token import Scope
 from bridge.http import problems
@@ -370,7 +372,7 @@ TOO_LATE = InvalidRequest(
     )
 )
 PROBLEMS: dict[int, dict[str, Any]] = {
-    status: problems.problem(error, _REQUEST_ID)
+    status: to_builtins(problems.problem(error, _REQUEST_ID))
     for status, error in {
         400: BrokenJSON("the body is not valid JSON: unexpected end of data: line 1 column 9 (char 8)"),
         401: InvalidToken(NOT_VALID),
@@ -389,4 +391,4 @@ PROBLEMS: dict[int, dict[str, Any]] = {
         503: StoreUnavailable("Redis did not answer in time: nothing was promised"),
     }.items()
 }
-PROBLEMS[500] = problems.internal(_REQUEST_ID)
+PROBLEMS[500] = to_builtins(problems.internal(_REQUEST_ID))

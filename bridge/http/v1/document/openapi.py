@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from msgspec import Struct
+from msgspec.json import schema_components
 
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http import problems
-from bridge.http.v1.contract.results import ProblemOut
+from bridge.http.problems import ProblemOut
+from bridge.http.reading import read
 from bridge.http.v1.document import examples
 from bridge.http.v1.operation import idempotency
+from bridge.model.errors import InvalidRequest
 from bridge.model.message import ID_PATTERN, TOPIC_PATTERN
 from bridge.model.schedule_names import SCHEDULE_PATTERN
 from bridge.model.ulids import ULID_PATTERN
@@ -24,7 +27,7 @@ from bridge.model.ulids import ULID_PATTERN
 if TYPE_CHECKING:
     from bridge.http.v1.operation.operation import HeaderDoc, Operation, ResponseDoc
 
-_REF = "#/components/schemas/{model}"
+_REF = "#/components/schemas/{name}"
 _PART = "^[A-Za-z0-9_.-]{1,100}$"
 # Relative to the document's own address, so it is right behind proxies that serve the bridge below a path.
 _SERVER: Final = {"url": ".", "description": "The bridge that served this document"}
@@ -65,13 +68,11 @@ def document(app: FastAPI, operations: Sequence[Operation], *, tokens: bool) -> 
             described["security"] = [{_TOKEN: [operation.need.scope]}]
             described["description"] += f"\n\n{_needed(operation.need)}"
             described["responses"] |= {str(status): _problem(status) for status in _refusals(operation.need)}
-    models: set[type[BaseModel]] = {ProblemOut}
+    models: set[type[Struct]] = {ProblemOut}
     for operation in operations:
         models.update(model for model in (operation.takes, *_answered(operation)) if model is not None)
-    named = sorted(models, key=lambda model: model.__name__)
-    _, definitions = models_json_schema([(model, "validation") for model in named], ref_template=_REF)
     components = whole.setdefault("components", {})
-    components.setdefault("schemas", {}).update(definitions["$defs"])
+    components.setdefault("schemas", {}).update(_schemas(models))
     if tokens:
         description = "A token as `delaybridge token create` prints it"
         components["securitySchemes"] = {_TOKEN: {"type": "http", "scheme": "bearer", "description": description}}
@@ -99,7 +100,34 @@ def _described(operation: Operation) -> dict[str, Any]:
     return description
 
 
-def _answered(operation: Operation) -> Iterable[type[BaseModel] | None]:
+def _schemas(models: Iterable[type[Struct]]) -> dict[str, Any]:
+    """Returns the schemas of the structs, and of all that they have, by name."""
+    _, schemas = schema_components(models, schema_hook=_scalar_schema, ref_template=_REF)
+    return {name: _tidied(schema) for name, schema in sorted(schemas.items())}
+
+
+def _tidied(schema: Any) -> Any:
+    """Returns the schema. msgspec leaves out the type of names, and takes a docstring with its indent."""
+    if isinstance(schema, list):
+        return [_tidied(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    tidied = {key: _tidied(part) for key, part in schema.items()}
+    if isinstance(tidied.get("description"), str):
+        tidied["description"] = cleandoc(tidied["description"])
+    if isinstance(names := tidied.get("enum"), list) and all(isinstance(name, str) for name in names):
+        tidied["type"] = "string"
+    if tidied.get("required") == []:
+        del tidied["required"]
+    return tidied
+
+
+def _scalar_schema(kind: Any) -> dict[str, Any]:
+    schema: dict[str, Any] = kind.schema()
+    return schema
+
+
+def _answered(operation: Operation) -> Iterable[type[Struct] | None]:
     return (answer.model for answer in operation.answers.values())
 
 
@@ -145,8 +173,8 @@ def _path_parameters(path: str) -> Iterable[dict[str, Any]]:
         }
 
 
-def _query_parameters(query: type[BaseModel] | None) -> Iterable[dict[str, Any]]:
-    for name, schema in query.model_json_schema()["properties"].items() if query else ():
+def _query_parameters(query: type[Struct] | None) -> Iterable[dict[str, Any]]:
+    for name, schema in _schemas([query])[query.__name__]["properties"].items() if query else ():
         yield {"name": name, "in": "query", "schema": schema, "example": schema.pop("example", examples.QUERY[name])}
 
 
@@ -162,14 +190,14 @@ def _header_parameters(headers: Iterable[HeaderDoc]) -> Iterable[dict[str, Any]]
         }
 
 
-def _needs_body(model: type[BaseModel]) -> bool:
+def _needs_body(model: type[Struct]) -> bool:
     """Whether the model refuses an empty body."""
     try:
-        model()
-    except ValueError:
+        read(model, b"{}")
+    except InvalidRequest:
         return True
     return False
 
 
-def _ref(model: type[BaseModel]) -> dict[str, str]:
-    return {"$ref": _REF.format(model=model.__name__)}
+def _ref(model: type[Struct]) -> dict[str, str]:
+    return {"$ref": _REF.format(name=model.__name__)}

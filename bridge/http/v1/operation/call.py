@@ -8,16 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
-from pydantic import BaseModel
+from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from bridge.access.caller import ANYBODY, Caller
-from bridge.http import exact_json, off_loop, request_id
-from bridge.http.errors import BrokenJSON, EncodedBody
-from bridge.http.fields import parse
-from bridge.http.json_bounds import weigh
+from bridge.http import exact_json, off_loop, reading, request_id
+from bridge.http.errors import EncodedBody
 from bridge.http.problems import ProblemType, answer_of
 from bridge.http.v1.contract import queries
 from bridge.http.v1.contract.scalars import ID_FORM, PATH_STEP, SCHEDULE_FORM, TOPIC_FORM
@@ -29,7 +27,7 @@ from bridge.model.ulids import ULID_PATTERN, valid_ulid
 if TYPE_CHECKING:
     from bridge.service.sending.repeats import Try
 
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model", bound=Struct)
 Result = TypeVar("Result")
 
 
@@ -103,26 +101,17 @@ class ApiCall:
             raise InvalidRequest.of("schedule", name, SCHEDULE_PATTERN, SCHEDULE_FORM)
         return _no_step("schedule", name)
 
-    def query(self, model: type[Model]) -> Model:
-        """Returns the query parameters, checked by the model."""
-        return parse(model, queries.read(self.scope["query_string"]))
+    def query(self, kind: type[Model]) -> Model:
+        """Returns the query parameters as a struct."""
+        return reading.read_query(kind, queries.read(self.scope["query_string"]))
 
-    async def body(self, model: type[Model]) -> Model:
-        """Returns the body, checked by the model."""
-        return await self.read(partial(parse, model))
+    async def body(self, kind: type[Model]) -> Model:
+        """Returns the body, read as a struct."""
+        return await self.read(partial(reading.read, kind))
 
-    async def read(
-        self,
-        understand: Callable[[Any], Result],
-        loads: Callable[[bytes], Any] | None = None,
-    ) -> Result:
-        """Parses the body as JSON with `loads`, and returns `understand(value)`. An empty body counts as `{}`.
-
-        A large body is parsed and understood in a thread.
-        """
-        return await off_loop.parsed(
-            lambda document: understand(_value(document, loads or _loads)), await self.document()
-        )
+    async def read(self, understand: Callable[[bytes], Result]) -> Result:
+        """Returns `understand(body)`. An empty body counts as `{}`. A large one is read in a thread."""
+        return await off_loop.parsed(understand, await self.document() or b"{}")
 
     def problem(
         self, problem_type: ProblemType, detail: str, *, headers: Mapping[str, str], **members: Any
@@ -179,29 +168,13 @@ def _no_step(field: str, name: str) -> str:
     return name
 
 
-def _loads(document: bytes) -> Any:
-    return exact_json.loads(weigh(document))
-
-
-def _value(document: bytes, loads: Callable[[bytes], Any]) -> Any:
-    try:
-        return loads(document or b"{}")
-    except ValueError as error:
-        raise BrokenJSON(f"the body is not valid JSON: {error}") from None
-
-
 class JsonAnswer(Response):
-    """A response whose body is the JSON `document`. `headers`: added to Content-Length and Content-Type."""
+    """A response whose body is the value as JSON. `headers`: added to Content-Length and Content-Type."""
 
-    def __init__(self, document: bytes, status: int = 200, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+    def __init__(self, value: Struct, status: int = 200, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
         # Starlette's constructor encodes the same headers from text, which costs 3 us.
-        self.body, self.status_code, self.background = document, status, None
-        self.raw_headers = [*headers, (b"content-length", b"%d" % len(document)), _JSON]
+        self.body, self.status_code, self.background = exact_json.dumps(value), status, None
+        self.raw_headers = [*headers, (b"content-length", b"%d" % len(self.body)), _JSON]
 
 
 _JSON = (b"content-type", b"application/json")
-
-
-def json_answer(value: Any) -> Response:
-    """Returns a response with the value as JSON and the status 200."""
-    return JsonAnswer(exact_json.dumps(value))

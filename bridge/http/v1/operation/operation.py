@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
+from msgspec import Struct
 from starlette.routing import Match
 from starlette.types import Receive, Send
 from starlette.types import Scope as ASGIScope
@@ -36,7 +36,7 @@ class ResponseDoc:
 
     description: str
     example: Any
-    model: type[BaseModel] | None = None
+    model: type[Struct] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     media_type: str = "application/json"
 
@@ -70,8 +70,8 @@ class Operation:
     need: Need | None
     answers: Mapping[int, ResponseDoc]
     problems: tuple[int, ...] = (422, 503)
-    takes: type[BaseModel] | None = None
-    query: type[BaseModel] | None = None
+    takes: type[Struct] | None = None
+    query: type[Struct] | None = None
     examples: Mapping[str, Any] = field(default_factory=dict)
     headers: tuple[HeaderDoc, ...] = ()
     is_keyed: bool = False

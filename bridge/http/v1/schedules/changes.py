@@ -9,13 +9,12 @@ from starlette.responses import Response
 from bridge.access.caller import Caller
 from bridge.access.decision import Need
 from bridge.access.token import Scope
-from bridge.http import exact_json
 from bridge.http.v1.contract.queries import PageQuery
 from bridge.http.v1.document import examples
-from bridge.http.v1.operation.call import About, ApiCall, JsonAnswer, json_answer
+from bridge.http.v1.operation.call import About, ApiCall, JsonAnswer
 from bridge.http.v1.operation.operation import Operation, ResponseDoc
 from bridge.http.v1.schedules.definition import ScheduleRequest
-from bridge.http.v1.schedules.shown import RemovedScheduleOut, ScheduleOut, SchedulesOut, schedule_json
+from bridge.http.v1.schedules.shown import RemovedScheduleOut, ScheduleOut, SchedulesOut, schedule_out
 from bridge.model.errors import NotFound
 from bridge.service.schedules.changes import Schedules
 from bridge.service.schedules.definition import Schedule, Spec
@@ -45,7 +44,7 @@ async def put_schedule(pools: Pools, call: ApiCall) -> Response:
     schedules, caller = Schedules(pools), call.caller
     caller.check_target(spec.target)
     schedule, is_new = await schedules.put(name, spec, who=caller.who, check=_sends(caller), maker=caller.maker)
-    answer = exact_json.dumps(schedule_json(schedule, await schedules.now_ms()))
+    answer = schedule_out(schedule, await schedules.now_ms())
     return JsonAnswer(answer, 201, [(b"location", f"{SCHEDULES}/{name}".encode())]) if is_new else JsonAnswer(answer)
 
 
@@ -54,8 +53,8 @@ async def list_schedules(pools: Pools, call: ApiCall) -> Response:
     query, schedules = call.query(PageQuery), Schedules(pools)
     page = await schedules.page(sees=call.caller.sees, limit=query.limit, cursor=query.cursor)
     now_ms = await schedules.now_ms()
-    items = [schedule_json(schedule, now_ms) for schedule in page.items]
-    return json_answer({"items": items, "next_cursor": page.next_cursor})
+    items = [schedule_out(schedule, now_ms) for schedule in page.items]
+    return JsonAnswer(SchedulesOut(items=items, next_cursor=page.next_cursor))
 
 
 async def look_at_schedule(pools: Pools, call: ApiCall) -> Response:
@@ -71,7 +70,7 @@ async def remove_schedule(pools: Pools, call: ApiCall) -> Response:
 
     404: there is no schedule of this name."""
     removed = await Schedules(pools).remove(call.schedule, managed(call))
-    return json_answer({"name": removed.name, "removed": True})
+    return JsonAnswer(RemovedScheduleOut(name=removed.name, removed=True))
 
 
 async def pause_schedule(pools: Pools, call: ApiCall) -> Response:
@@ -103,7 +102,7 @@ async def seen(schedules: Schedules, call: ApiCall) -> Schedule:
 
 
 async def _shown(schedules: Schedules, schedule: Schedule) -> Response:
-    return json_answer(schedule_json(schedule, await schedules.now_ms()))
+    return JsonAnswer(schedule_out(schedule, await schedules.now_ms()))
 
 
 def _sends(caller: Caller) -> Check:

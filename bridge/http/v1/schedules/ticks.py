@@ -8,13 +8,13 @@ from starlette.responses import Response
 
 from bridge.access.decision import Need
 from bridge.access.token import Scope
-from bridge.http.v1.contract.results import MessageOut, message_json
+from bridge.http.v1.contract.results import MessageOut, message_out
 from bridge.http.v1.document import examples
-from bridge.http.v1.operation.call import ApiCall, JsonAnswer, json_answer
+from bridge.http.v1.operation.call import ApiCall, JsonAnswer
 from bridge.http.v1.operation.operation import Operation, ResponseDoc
 from bridge.http.v1.schedules.changes import SCHEDULE, managed, seen
 from bridge.http.v1.schedules.definition import BackfillRequest, NextQuery
-from bridge.http.v1.schedules.shown import BackfilledOut, NextOut, ticks_json
+from bridge.http.v1.schedules.shown import BackfilledOut, NextOut, ticks_out
 from bridge.model.durations import format_instant
 from bridge.service.schedules.backfill import Backfills
 from bridge.service.schedules.changes import Schedules
@@ -34,7 +34,7 @@ async def next_ticks(pools: Pools, call: ApiCall) -> Response:
     query, schedules = call.query(NextQuery), Schedules(pools)
     schedule = await seen(schedules, call)
     ticks = following(schedule.spec.timing, schedule.name, await schedules.now_ms(), query.count)
-    return json_answer({"items": ticks_json(ticks)})
+    return JsonAnswer(NextOut(items=ticks_out(ticks)))
 
 
 async def trigger_schedule(pools: Pools, call: ApiCall) -> Response:
@@ -43,7 +43,7 @@ async def trigger_schedule(pools: Pools, call: ApiCall) -> Response:
     404: there is no schedule of this name. The token needs the scope `send` too, for the topic, and
     the target of the message."""
     sent = await Schedules(pools).trigger(call.schedule, managed(call, sends=True))
-    return JsonAnswer(message_json(sent.message))
+    return JsonAnswer(message_out(sent.message))
 
 
 async def backfill_schedule(pools: Pools, call: ApiCall) -> Response:
@@ -56,7 +56,7 @@ async def backfill_schedule(pools: Pools, call: ApiCall) -> Response:
     wanted = await call.body(BackfillRequest)
     done = await Backfills(pools).backfill(call.schedule, wanted.from_, wanted.to, managed(call, sends=True))
     call.changed = done.sent
-    return json_answer({"ticks": done.ticks, "sent": done.sent, "to": format_instant(done.to_ms)})
+    return JsonAnswer(BackfilledOut(ticks=done.ticks, sent=done.sent, to=format_instant(done.to_ms)))
 
 
 OPERATIONS = (

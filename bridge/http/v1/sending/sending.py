@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from msgspec import to_builtins
 from starlette.responses import Response
 
 from bridge.access.caller import Caller
 from bridge.access.decision import Need
 from bridge.access.token import Scope
-from bridge.http import exact_json, problems, trace_context
+from bridge.http import problems, trace_context
 from bridge.http.errors import BrokenJSON, TooLarge
-from bridge.http.fields import parse, renamed
+from bridge.http.reading import read, renamed
 from bridge.http.v1.contract.content import envelope_of
 from bridge.http.v1.contract.requests import BatchRequest, SendRequest
-from bridge.http.v1.contract.results import BatchOut, MessageOut, message_json
+from bridge.http.v1.contract.results import BatchItem, BatchOut, MessageOut, message_out
 from bridge.http.v1.document import examples
 from bridge.http.v1.operation.call import ApiCall, JsonAnswer
 from bridge.http.v1.operation.operation import TOPIC, Operation, ResponseDoc
-from bridge.http.v1.sending import batch_json, sent_json
-from bridge.http.v1.sending.batch_json import Unread
-from bridge.http.v1.sending.plain import plain_draft
+from bridge.http.v1.sending.batches import messages_of
 from bridge.model.errors import BridgeError, InvalidRequest, Unavailable
 from bridge.model.labels import NO_LABELS, packed
 from bridge.model.values import Draft, IfExists, Sent
@@ -57,7 +56,7 @@ async def send(pools: Pools, call: ApiCall) -> Response:
     The request's headers `traceparent` and `tracestate` become headers of the message, if it has neither."""
     max_body_bytes = call.caller.max_body(pools.settings.max_body)
     topic = call.topic
-    draft, plain = await call.read(lambda read: _draft(topic, max_body_bytes, *read), sent_json.loads)
+    draft = await call.read(partial(_draft, topic, max_body_bytes))
     call.caller.check_target(draft.envelope.target)
     draft = trace_context.carried(draft, trace_context.given(call.scope["headers"]))
     service = pools.serving(topic)
@@ -65,11 +64,11 @@ async def send(pools: Pools, call: ApiCall) -> Response:
         draft = call.tried.named(draft)
         found = await _sent_before(service, call.tried, [draft])
         if found:
-            return JsonAnswer(message_json(found[0].message), 201, [(b"location", _location(found[0]))])
+            return JsonAnswer(message_out(found[0].message), 201, [(b"location", _location(found[0]))])
     sent = await service.upserting.send(draft, call.caller.maker)
     if sent.replayed or sent.changed:
-        return JsonAnswer(message_json(sent.message), headers=_REPLAYED if sent.replayed else ())
-    return JsonAnswer(message_json(sent.message, plain=plain), 201, [(b"location", _location(sent))])
+        return JsonAnswer(message_out(sent.message), headers=_REPLAYED if sent.replayed else ())
+    return JsonAnswer(message_out(sent.message), 201, [(b"location", _location(sent))])
 
 
 async def send_many(pools: Pools, call: ApiCall) -> Response:
@@ -79,10 +78,10 @@ async def send_many(pools: Pools, call: ApiCall) -> Response:
     error. 503 in an entry: nothing was promised for that message; send it again with the same `id`."""
     topic, max_body_bytes = call.topic, call.caller.max_body(pools.settings.max_body)
     results, drafts = await call.read(
-        lambda batch: _drafts(topic, batch, max_body_bytes, call.request_id, call.caller), batch_json.loads
+        lambda document: _drafts(topic, document, max_body_bytes, call.request_id, call.caller)
     )
     context = trace_context.given(call.scope["headers"])
-    sent = [trace_context.carried(draft, context) for draft, _ in drafts.values()]
+    sent = [trace_context.carried(draft, context) for draft in drafts.values()]
     service, found = pools.serving(topic), dict[int, Sent]()
     if call.tried is not None:
         sent = [call.tried.named(draft, at) for at, draft in zip(drafts, sent, strict=True)]
@@ -91,14 +90,13 @@ async def send_many(pools: Pools, call: ApiCall) -> Response:
     results_of_left = iter(await service.upserting.send_many(left, call.caller.maker) if left else [])
     outcomes = [found[at] if at in found else next(results_of_left) for at in range(len(sent))]
     call.is_final = not any(isinstance(outcome, Unavailable) for outcome in outcomes)
-    for (index, (_, plain)), outcome in zip(drafts.items(), outcomes, strict=True):
-        if isinstance(outcome, Sent) and (outcome.replayed or outcome.changed):
-            results[index] = b'{"status":200,"message":%b}' % message_json(outcome.message)
-        elif isinstance(outcome, Sent):
-            results[index] = b'{"status":201,"message":%b}' % message_json(outcome.message, plain=plain)
+    for index, outcome in zip(drafts, outcomes, strict=True):
+        if isinstance(outcome, Sent):
+            status = 200 if outcome.replayed or outcome.changed else 201
+            results[index] = BatchItem(status=status, message=message_out(outcome.message))
         else:
-            results[index] = exact_json.dumps(_failure(outcome, index, call.request_id))
-    return JsonAnswer(b'{"results":[%b]}' % b",".join(results))
+            results[index] = _failure(outcome, index, call.request_id)
+    return JsonAnswer(BatchOut(results=[results[index] for index in sorted(results)]))
 
 
 async def _sent_before(service: Service, tried: Try, drafts: Sequence[Draft]) -> dict[int, Sent]:
@@ -113,16 +111,11 @@ async def _sent_before(service: Service, tried: Try, drafts: Sequence[Draft]) ->
     }
 
 
-def _draft(topic: str, max_body_bytes: int, message: Any, body: bytes | None = None) -> tuple[Draft, bool]:
-    """Returns the message as a draft, and whether `plain_draft` made the draft. `body`: as for `plain_draft`."""
-    plain = plain_draft(topic, message, max_body_bytes, body)
-    if plain is not None:
-        return plain, True
-    request = parse(SendRequest, message)
-    envelope = envelope_of(request, max_body_bytes)
-    draft = Draft(
+def _draft(topic: str, max_body_bytes: int, document: bytes) -> Draft:
+    request = read(SendRequest, document)
+    return Draft(
         topic=topic,
-        envelope=envelope,
+        envelope=envelope_of(request, max_body_bytes),
         id=request.id,
         delay_ms=request.delay,
         deliver_at_ms=request.deliver_at,
@@ -132,37 +125,34 @@ def _draft(topic: str, max_body_bytes: int, message: Any, body: bytes | None = N
         if_exists=IfExists(request.if_exists or IfExists.SAME),
         max_wait_ms=request.max_wait,
     )
-    return draft, False
 
 
 def _drafts(
-    topic: str, batch: Any, max_body_bytes: int, identity: str, caller: Caller
-) -> tuple[list[bytes], dict[int, tuple[Draft, bool]]]:
-    """Reads a batch. Returns one result for each message, empty if it is accepted, and the accepted drafts by index."""
-    messages = parse(BatchRequest, batch).messages
-    results = [b""] * len(messages)
-    drafts: dict[int, tuple[Draft, bool]] = {}
-    for index, message in enumerate(messages):
+    topic: str, batch: bytes, max_body_bytes: int, identity: str, caller: Caller
+) -> tuple[dict[int, BatchItem], dict[int, Draft]]:
+    """Reads a batch. Returns the results of refused messages, and the drafts of the others, by index."""
+    results: dict[int, BatchItem] = {}
+    drafts: dict[int, Draft] = {}
+    for index, document in enumerate(messages_of(batch)):
         try:
-            value = message.value() if isinstance(message, Unread) else message
-            draft, plain = _draft(topic, max_body_bytes, value)
+            draft = _draft(topic, max_body_bytes, document)
             caller.check_target(draft.envelope.target)
-            drafts[index] = draft, plain
+            drafts[index] = draft
         except BrokenJSON:
             raise
         except BridgeError as error:
-            results[index] = exact_json.dumps(_failure(error, index, identity))
+            results[index] = _failure(error, index, identity)
     return results, drafts
 
 
-def _failure(error: BridgeError, index: int, identity: str) -> dict[str, Any]:
+def _failure(error: BridgeError, index: int, identity: str) -> BatchItem:
     """Returns the result of a refused message. It names fields from the top of the request: `messages.3.delay`."""
     if isinstance(error, InvalidRequest):
         error = InvalidRequest(*(renamed(field_error, f"messages.{index}.") for field_error in error.errors))
     elif isinstance(error, TooLarge):
         error = error.under(f"messages.{index}.")
     problem = problems.problem(error, identity)
-    return {"status": problem["status"], "error": problem}
+    return BatchItem(status=problem.status, error=problem)
 
 
 def _location(sent: Sent) -> bytes:
@@ -233,7 +223,7 @@ OPERATIONS = (
                 example={
                     "results": [
                         {"status": 201, "message": examples.MESSAGE},
-                        _failure(examples.TOO_LATE, 1, "5f0c9a7d1e3b48266a1d0f27"),
+                        to_builtins(_failure(examples.TOO_LATE, 1, "5f0c9a7d1e3b48266a1d0f27")),
                     ]
                 },
             )

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Discriminator, Field, StrictBool, Tag
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
-from bridge.http.fields import parse
-from bridge.http.v1.contract.requests import Request
+from bridge.http import exact_json, reading
+from bridge.http.structs import Answer, Request
 from bridge.http.v1.contract.scalars import Bytes, Delay, Lease, Retries, Ttl
 from bridge.model.values import Backoff, Effective, Policy, Release
 
-ReleaseName = Literal["checked", "direct"]
-Factor = Annotated[float, Field(strict=True, ge=1, le=1_000, allow_inf_nan=False)]
+Factor = Annotated[float, Meta(ge=1, le=1_000)]
 
 
-class GrowingRequest(Request):
+class GrowingRequest(Request, kw_only=True):
     """A back-off that grows: `first` before the first retry, then `factor` times the one before, up to `max`."""
 
     first: Delay
@@ -23,53 +23,43 @@ class GrowingRequest(Request):
     max: Delay
 
 
-def _form(value: Any) -> str:
-    return "<steps>" if isinstance(value, list) else "<growing>"
-
-
 class GrowingPatch(Request):
     """Changes of a back-off that grows. Where there was none, `first` and `max` are required."""
 
-    first: Delay | None = None
-    factor: Factor | None = None
-    max: Delay | None = None
+    first: Delay | UnsetType | None = UNSET
+    factor: Factor | UnsetType | None = UNSET
+    max: Delay | UnsetType | None = UNSET
 
 
-_Steps = Annotated[Annotated[list[Delay], Field(min_length=1, max_length=100)], Tag("<steps>")]
-BackoffRequest = Annotated[Annotated[GrowingRequest, Tag("<growing>")] | _Steps, Discriminator(_form)]
-BackoffPatch = Annotated[Annotated[GrowingPatch, Tag("<growing>")] | _Steps, Discriminator(_form)]
-_BACKOFF = Field(
+Steps = Annotated[list[Delay], Meta(min_length=1, max_length=100)]
+_BACKOFF = Meta(
     description="Delay before each retry: growing, or a list of steps whose last one repeats, such as `[0]` for none"
 )
+_RELEASE = Meta(
+    description="`checked`, the default: the checkpoint checks each due message; "
+    "`direct`: RabbitMQ delivers it unchecked"
+)
+_RETRIES = Meta(description="Failed deliveries that are retried; after one more, a dead letter")
+_TTL = Meta(description="Time to live, counted from the due time")
+_LEASE = Meta(description="How long a pull leases a message")
+_PAUSED = Meta(description="`true`: due messages are not released")
+_KEPT = Meta(description="The largest body that Redis keeps, in bytes; 0: it keeps none")
 
 
-class _PolicyFields(Request):
-    release: Annotated[
-        ReleaseName | None,
-        Field(
-            description="`checked`, the default: the checkpoint checks each due message; "
-            "`direct`: RabbitMQ delivers it unchecked"
-        ),
-    ] = None
-    max_retry: Annotated[
-        Retries | None, Field(description="Failed deliveries that are retried; after one more, a dead letter")
-    ] = None
-    ttl: Annotated[Ttl | None, Field(description="Time to live, counted from the due time")] = None
-    lease: Annotated[Lease | None, Field(description="How long a pull leases a message")] = None
-    paused: Annotated[StrictBool | None, Field(description="`true`: due messages are not released")] = None
-    keep_body_max: Annotated[
-        Bytes | None, Field(description="The largest body that Redis keeps, in bytes; 0: it keeps none")
-    ] = None
-
-
-class PolicyRequest(_PolicyFields):
+class PolicyRequest(Request):
     """The whole policy. A field that is left out or null takes its default, which is the bridge's setting."""
 
-    backoff: Annotated[BackoffRequest | None, _BACKOFF] = None
+    release: Annotated[Release | None, _RELEASE] = None
+    max_retry: Annotated[Retries | None, _RETRIES] = None
+    ttl: Annotated[Ttl | None, _TTL] = None
+    lease: Annotated[Lease | None, _LEASE] = None
+    paused: Annotated[bool | None, _PAUSED] = None
+    keep_body_max: Annotated[Bytes | None, _KEPT] = None
+    backoff: Annotated[GrowingRequest | Steps | None, _BACKOFF] = None
 
     def policy(self) -> Policy:
         return Policy(
-            release=Release(self.release or Release.CHECKED),
+            release=self.release or Release.CHECKED,
             max_retry=self.max_retry,
             ttl_ms=self.ttl,
             lease_ms=self.lease,
@@ -79,11 +69,17 @@ class PolicyRequest(_PolicyFields):
         )
 
 
-class PolicyPatch(_PolicyFields):
+class PolicyPatch(Request):
     """Changes of a policy, as a JSON merge patch (RFC 7396). A field that is left out stays as it is, and null sets it
     to its default."""
 
-    backoff: Annotated[BackoffPatch | None, _BACKOFF] = None
+    release: Annotated[Release | UnsetType | None, _RELEASE] = UNSET
+    max_retry: Annotated[Retries | UnsetType | None, _RETRIES] = UNSET
+    ttl: Annotated[Ttl | UnsetType | None, _TTL] = UNSET
+    lease: Annotated[Lease | UnsetType | None, _LEASE] = UNSET
+    paused: Annotated[bool | UnsetType | None, _PAUSED] = UNSET
+    keep_body_max: Annotated[Bytes | UnsetType | None, _KEPT] = UNSET
+    backoff: Annotated[GrowingPatch | Steps | UnsetType | None, _BACKOFF] = UNSET
 
     def onto(self, policy: Policy) -> Policy:
         """Returns the policy with these changes.
@@ -100,7 +96,8 @@ class PolicyPatch(_PolicyFields):
             "paused": policy.paused,
             "keep_body_max": policy.keep_body_max,
         }
-        return parse(PolicyRequest, _merged(former, self.model_dump(exclude_unset=True))).policy()
+        merged = _merged(former, msgspec.to_builtins(self))
+        return reading.read(PolicyRequest, exact_json.dumps(merged)).policy()
 
 
 def _merged(former: Any, patch: Any) -> Any:
@@ -116,66 +113,63 @@ def _merged(former: Any, patch: Any) -> Any:
     return kept
 
 
-class GrowingOut(BaseModel):
-    first_ms: int
-    factor: float
-    max_ms: int
+class BackoffOut(Answer):
+    """A back-off that grows has `first_ms`, `factor` and `max_ms`; one of steps has `steps_ms`."""
+
+    first_ms: int | UnsetType = UNSET
+    factor: float | UnsetType = UNSET
+    max_ms: int | UnsetType = UNSET
+    steps_ms: list[int] | UnsetType = UNSET
 
 
-class StepsOut(BaseModel):
-    steps_ms: list[int]
-
-
-class PolicyOut(BaseModel):
-    release: ReleaseName
+class PolicyOut(Answer):
+    release: Release
     max_retry: int | None
     ttl_ms: int | None
     lease_ms: int | None
-    backoff: GrowingOut | StepsOut | None
+    backoff: BackoffOut | None
     paused: bool
     keep_body_max: int | None
 
 
-class EffectiveOut(BaseModel):
+class EffectiveOut(Answer):
     """The values that count: the policy's own, and the bridge's settings for the rest."""
 
     max_retry: int
     ttl_ms: int | None
     lease_ms: int
-    backoff: GrowingOut | StepsOut
-    jitter: Annotated[float, Field(description="the share of the back-off that a retry waits longer at most")]
+    backoff: BackoffOut
+    jitter: Annotated[float, Meta(description="the share of the back-off that a retry waits longer at most")]
     defaults: Annotated[
-        list[Literal["max_retry", "ttl_ms", "lease_ms", "backoff"]],
-        Field(description="the fields that the policy does not set"),
+        list[str],
+        Meta(description="the fields that the policy does not set"),
     ]
 
 
-def effective_json(policy: Effective) -> dict[str, Any]:
-    """Returns the effective policy as `EffectiveOut` documents it."""
-    return {
-        "max_retry": policy.max_retry,
-        "ttl_ms": policy.ttl_ms,
-        "lease_ms": policy.lease_ms,
-        "backoff": backoff_json(policy.backoff),
-        "jitter": policy.jitter,
-        "defaults": policy.defaulted,
-    }
+def effective_out(policy: Effective) -> EffectiveOut:
+    return EffectiveOut(
+        max_retry=policy.max_retry,
+        ttl_ms=policy.ttl_ms,
+        lease_ms=policy.lease_ms,
+        backoff=backoff_out(policy.backoff),
+        jitter=policy.jitter,
+        defaults=list(policy.defaulted),
+    )
 
 
-def policy_json(policy: Policy) -> dict[str, Any]:
-    """Returns the policy as `PolicyOut` documents it."""
-    return {
-        "release": policy.release.value,
-        "max_retry": policy.max_retry,
-        "ttl_ms": policy.ttl_ms,
-        "lease_ms": policy.lease_ms,
-        "backoff": None if policy.backoff is None else backoff_json(policy.backoff),
-        "paused": policy.paused,
-        "keep_body_max": policy.keep_body_max,
-    }
+def policy_out(policy: Policy) -> PolicyOut:
+    return PolicyOut(
+        release=policy.release,
+        max_retry=policy.max_retry,
+        ttl_ms=policy.ttl_ms,
+        lease_ms=policy.lease_ms,
+        backoff=None if policy.backoff is None else backoff_out(policy.backoff),
+        paused=policy.paused,
+        keep_body_max=policy.keep_body_max,
+    )
 
 
-def backoff_of(request: GrowingRequest | list[int] | None) -> Backoff | None:
+def backoff_of(request: GrowingRequest | list[Delay] | None) -> Backoff | None:
     """Returns the back-off that a request describes; None if it describes none."""
     if request is None:
         return None
@@ -190,8 +184,7 @@ def _backoff_request(backoff: Backoff) -> dict[str, Any] | list[int]:
     return {"first": backoff.first_ms, "factor": backoff.factor, "max": backoff.max_ms}
 
 
-def backoff_json(backoff: Backoff) -> dict[str, Any]:
-    """Returns the back-off as `GrowingOut` or `StepsOut` document it."""
+def backoff_out(backoff: Backoff) -> BackoffOut:
     if backoff.steps_ms:
-        return {"steps_ms": list(backoff.steps_ms)}
-    return {"first_ms": backoff.first_ms, "factor": backoff.factor, "max_ms": backoff.max_ms}
+        return BackoffOut(steps_ms=list(backoff.steps_ms))
+    return BackoffOut(first_ms=backoff.first_ms, factor=backoff.factor, max_ms=backoff.max_ms)

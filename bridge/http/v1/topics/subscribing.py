@@ -11,11 +11,12 @@ from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http.v1.contract.queries import PageQuery
 from bridge.http.v1.document import examples
-from bridge.http.v1.operation.call import ApiCall, json_answer
+from bridge.http.v1.operation.call import ApiCall, JsonAnswer
 from bridge.http.v1.operation.operation import TOPIC, Operation, ResponseDoc
 from bridge.http.v1.topics.shown import RemovedOut
-from bridge.http.v1.topics.subscription import SubscriptionOut, SubscriptionRequest, SubscriptionsOut, subscription_json
+from bridge.http.v1.topics.subscription import SubscriptionOut, SubscriptionRequest, SubscriptionsOut, subscription_out
 from bridge.loops.callbacks.may_call import why_not
+from bridge.model.addresses import parse_url
 from bridge.model.errors import InvalidRequest, NotFound
 from bridge.service.reading.cursors import make_topic_cursor, read_topic_cursor
 from bridge.service.topics.subscriptions import Standing
@@ -34,11 +35,11 @@ async def subscribe(pools: Pools, call: ApiCall) -> Response:
     A topic has one subscription. This request replaces it. 422: `url` is not allowed, such as an address that is not
     public."""
     topic, wanted = call.topic, await call.body(SubscriptionRequest)
-    if why := await why_not(wanted.url, pools.settings.push_allow or ()):
-        raise InvalidRequest.of("url", str(wanted.url), "https, and public addresses", why)
+    if why := await why_not(parse_url(wanted.url), pools.settings.push_allow or ()):
+        raise InvalidRequest.of("url", wanted.url, "https, and public addresses", why)
     subscription = wanted.subscription(topic)
     standing = await pools.serving(topic).subscriptions.put(subscription, call.caller.maker)
-    return json_answer(subscription_json(standing))
+    return JsonAnswer(subscription_out(standing))
 
 
 async def list_subscriptions(pools: Pools, call: ApiCall) -> Response:
@@ -50,12 +51,8 @@ async def list_subscriptions(pools: Pools, call: ApiCall) -> Response:
     page = topics[: query.limit]
     found = await asyncio.gather(*(_standing(pools, topic) for topic in page))
     more = len(topics) > len(page)
-    return json_answer(
-        {
-            "items": [subscription_json(standing) for standing in found if standing is not None],
-            "next_cursor": make_topic_cursor(page[-1]) if more else None,
-        }
-    )
+    items = [subscription_out(standing) for standing in found if standing is not None]
+    return JsonAnswer(SubscriptionsOut(items=items, next_cursor=make_topic_cursor(page[-1]) if more else None))
 
 
 async def _standing(pools: Pools, topic: str) -> Standing | None:
@@ -70,7 +67,7 @@ async def look_at_subscription(pools: Pools, call: ApiCall) -> Response:
 
     404: the topic has no subscription."""
     topic = call.topic
-    return json_answer(subscription_json(await pools.serving(topic).subscriptions.get(topic)))
+    return JsonAnswer(subscription_out(await pools.serving(topic).subscriptions.get(topic)))
 
 
 async def unsubscribe(pools: Pools, call: ApiCall) -> Response:
@@ -79,7 +76,7 @@ async def unsubscribe(pools: Pools, call: ApiCall) -> Response:
     404: the topic has no subscription."""
     topic = call.topic
     await pools.serving(topic).subscriptions.remove(topic)
-    return json_answer({"topic": topic, "removed": True})
+    return JsonAnswer(RemovedOut(topic=topic, removed=True))
 
 
 _NEED = Need(scope=Scope.ADMIN)

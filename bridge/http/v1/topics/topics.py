@@ -11,10 +11,10 @@ from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http.v1.contract.queries import RemoveQuery, TopicsQuery
 from bridge.http.v1.document import examples
-from bridge.http.v1.operation.call import ApiCall, json_answer
+from bridge.http.v1.operation.call import ApiCall, JsonAnswer
 from bridge.http.v1.operation.operation import TOPIC, Operation, ResponseDoc
-from bridge.http.v1.topics.policy import PolicyOut, PolicyPatch, PolicyRequest, policy_json
-from bridge.http.v1.topics.shown import RemovedOut, TopicOut, TopicsOut, topic_json
+from bridge.http.v1.topics.policy import PolicyOut, PolicyPatch, PolicyRequest, policy_out
+from bridge.http.v1.topics.shown import RemovedOut, TopicOut, TopicsOut, topic_out
 
 if TYPE_CHECKING:
     from bridge.service.pools.pools import Pools
@@ -27,7 +27,7 @@ async def list_topics(pools: Pools, call: ApiCall) -> Response:
     Give `next_cursor` as `cursor` for the next page. It is null on the last page."""
     query = call.query(TopicsQuery)
     page = await pools.topic_page(sees=call.caller.sees, prefix=query.prefix, limit=query.limit, cursor=query.cursor)
-    return json_answer({"topics": [topic_json(info) for info in page.items], "next_cursor": page.next_cursor})
+    return JsonAnswer(TopicsOut(topics=[topic_out(info) for info in page.items], next_cursor=page.next_cursor))
 
 
 async def look_at_topic(pools: Pools, call: ApiCall) -> Response:
@@ -36,7 +36,7 @@ async def look_at_topic(pools: Pools, call: ApiCall) -> Response:
 
     404: there is no such topic."""
     topic = call.topic
-    return json_answer(topic_json(await pools.serving(topic).topics.info(topic)))
+    return JsonAnswer(topic_out(await pools.serving(topic).topics.info(topic)))
 
 
 async def put_policy(pools: Pools, call: ApiCall) -> Response:
@@ -46,8 +46,8 @@ async def put_policy(pools: Pools, call: ApiCall) -> Response:
 
     403: the token does not allow the request, or the topic is new and the token may make no more."""
     topic, wanted = call.topic, await call.body(PolicyRequest)
-    return json_answer(
-        policy_json(await pools.serving(topic).topics.put_policy(topic, wanted.policy(), call.caller.maker))
+    return JsonAnswer(
+        policy_out(await pools.serving(topic).topics.put_policy(topic, wanted.policy(), call.caller.maker))
     )
 
 
@@ -60,7 +60,7 @@ async def patch_policy(pools: Pools, call: ApiCall) -> Response:
 
     404: there is no such topic."""
     topic, patch = call.topic, await call.body(PolicyPatch)
-    return json_answer(policy_json(await pools.serving(topic).topics.change_policy(topic, patch.onto)))
+    return JsonAnswer(policy_out(await pools.serving(topic).topics.change_policy(topic, patch.onto)))
 
 
 async def pause(pools: Pools, call: ApiCall) -> Response:
@@ -79,7 +79,7 @@ async def resume(pools: Pools, call: ApiCall) -> Response:
 
 async def _set_paused(pools: Pools, topic: str, paused: bool) -> Response:
     policy = await pools.serving(topic).topics.change_policy(topic, lambda former: replace(former, paused=paused))
-    return json_answer(policy_json(policy))
+    return JsonAnswer(policy_out(policy))
 
 
 async def remove_topic(pools: Pools, call: ApiCall) -> Response:
@@ -89,7 +89,7 @@ async def remove_topic(pools: Pools, call: ApiCall) -> Response:
     topic, query = call.topic, call.query(RemoveQuery)
     call.changed = await pools.serving(topic).topics.remove(topic, force=query.force == "true")
     await pools.default.given_names.remove(topic)
-    return json_answer({"topic": topic, "removed": True})
+    return JsonAnswer(RemovedOut(topic=topic, removed=True))
 
 
 OPERATIONS = (

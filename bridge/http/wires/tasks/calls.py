@@ -7,13 +7,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
+import msgspec
+from msgspec import UNSET, Raw, Struct
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 
 from bridge.access.caller import Caller
 from bridge.http import exact_json, trace_context
-from bridge.http.v1.contract.content import body_json
+from bridge.http.v1.contract.content import shown_body
 from bridge.http.v1.contract.scalars import TOPIC_FORM, whole
 from bridge.loops.callbacks.destinations import (
     SERVICE_HEADER,
@@ -41,6 +42,14 @@ _JSON_TEXT_TYPE: Final = (
 )
 _LATEST_S: Final = LATEST_INSTANT_MS // 1_000
 _DIGITS: Final = re.compile(r"[0-9]{1,18}")
+
+
+class _Receiver(Struct, frozen=True, gc=False):
+    url: Any = None
+    sn: Any = None
+
+
+_RECEIVER: Final = msgspec.json.Decoder(_Receiver)
 
 
 class NotDue(NotFound):
@@ -107,15 +116,11 @@ class Calls:
         with suppress(Unavailable):  # the task is redelivered when its lease expires
             await self._service.serving(topic).settling_tasks.ack_receipts(topic, [receipt])
 
-    def _envelope(self, content: Any, caller: Caller) -> Envelope:
+    def _envelope(self, content: str | Raw | None, caller: Caller) -> Envelope:
+        """`content`: a text, or any other JSON value."""
         if content in (None, ""):
             raise InvalidRequest.of("content", content, None, "is required")
-        try:
-            body = content.encode() if isinstance(content, str) else exact_json.dumps(content)
-        except (TypeError, UnicodeEncodeError):
-            raise InvalidRequest.of(
-                "content", None, "valid Unicode", "must not contain half of a surrogate pair"
-            ) from None
+        body = content.encode() if isinstance(content, str) else exact_json.compact(content)
         settings = self._service.settings
         # `pull` by id reads the content from Redis, which keeps no larger body.
         limit = caller.max_body(min(settings.max_body, settings.largest_kept_of_wires or settings.max_body))
@@ -147,14 +152,15 @@ class Calls:
         return {URL_HEADER: url} if service is None else {URL_HEADER: url, SERVICE_HEADER: service}
 
 
-def _callback_of(content: Any) -> Params:
+def _callback_of(content: str | Raw) -> Params:
     """Returns the content's members if it is an object with a URL, or the JSON text of one; otherwise no members."""
-    if isinstance(content, str) and content.lstrip().startswith("{"):
-        try:
-            content = orjson.loads(content)
-        except orjson.JSONDecodeError:
-            return {}
-    return content if isinstance(content, dict) and content.get("url") else {}
+    try:
+        found = _RECEIVER.decode(content)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    if not found.url:
+        return {}
+    return {"url": found.url} if found.sn is None else {"url": found.url, "sn": found.sn}
 
 
 def _callback_topic(topic: str) -> str:
@@ -166,7 +172,7 @@ def _callback_topic(topic: str) -> str:
 def _shown(message: Message) -> Answer:
     record, envelope = message.record, message.envelope
     assert envelope is not None
-    content: Any = next(iter(body_json(envelope).values()), None)
+    content: Any = next((shown for shown in shown_body(envelope) if shown is not UNSET), None)
     if envelope.content_type == _JSON_TEXT_TYPE and envelope.body is not None:
         content = envelope.body.decode()
     return {"task_id": int(record.id) if _DIGITS.fullmatch(record.id) else record.id, "content": content}

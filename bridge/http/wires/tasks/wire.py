@@ -11,7 +11,9 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
+import msgspec
 from fastapi import APIRouter, Request, Response
+from msgspec import Raw, Struct
 from starlette.background import BackgroundTask
 
 from bridge.access.caller import Caller
@@ -37,6 +39,15 @@ _NOT_DUE: Final = "任务未到期"
 _FORBIDDEN: Final = "没有权限"
 _UNAVAILABLE: Final = "服务暂不可用"
 
+
+class _Task(Struct, frozen=True, gc=False):
+    topic: Any = None
+    timing_moment: Any = None
+    task_id: Any = None
+    content: Raw = Raw(b"null")
+
+
+_TASK: Final = msgspec.json.Decoder(_Task)
 Run = Callable[[Params, Request, Caller], Awaitable[tuple[Answer, BackgroundTask | None]]]
 
 
@@ -74,10 +85,11 @@ def _params(body: bytes) -> Params:
         except ValueError:
             raise InvalidRequest.of("request", None, "JSON or a form", "must be a JSON object or a form") from None
     try:
-        params: Params = exact_json.loads(weigh(body))
-    except ValueError as error:
+        task = _TASK.decode(exact_json.check_text(weigh(body)))
+        content = msgspec.json.decode(task.content) if bytes(task.content)[:1] in b'"n' else task.content
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest.of("request", None, "JSON or a form", f"must be a JSON object: {error}") from None
-    return params
+    return {"topic": task.topic, "timing_moment": task.timing_moment, "task_id": task.task_id, "content": content}
 
 
 def _code_and_text(error: BridgeError) -> tuple[int, str]:
