@@ -1,7 +1,7 @@
 """Opens channels for work on the topology, and looks up what exists on the broker.
 
-The channels are plain, even on a robust connection: a robust channel would declare again what an operator deleted. A
-refused declare closes its channel.
+The channels are plain, even on a robust connection: a robust channel would declare again the objects that an operator
+deleted. A refused declare closes its channel.
 """
 
 import asyncio
@@ -133,8 +133,8 @@ async def look_at_all(connection: AbstractConnection, items: Iterable[Object]) -
 
 
 async def with_lanes_found(connection: AbstractConnection, names: Names) -> Names:
-    """Returns the names with all lanes that exist under the prefix: the names' own lanes, and lanes that a larger
-    number of lanes has left behind.
+    """Returns the names with all lanes that exist under the prefix: the names' own lanes, and lanes left from a larger
+    number of lanes.
 
     A lane exists if its checkpoint queue exists. Lanes are declared and deleted in order, so the search ends at the
     first missing lane.

@@ -1,9 +1,10 @@
 """Compares a plan with the decoded answers of the management API. Pure.
 
 The broker decides whether a queue's argument or a policy's key wins
-(https://www.rabbitmq.com/docs/parameters#policies). For `message-ttl`, `max-length` and `delivery-limit` the lower
-value wins, for all others the argument. One policy applies to a queue: the matching policy with the highest priority.
-One operator policy applies in addition.
+(https://www.rabbitmq.com/docs/parameters#policies). For `message-ttl`, `expires`, `delivery-limit`, `max-length` and
+`max-length-bytes` the lower value wins. For `overflow` the policy wins, and for the dead-letter keys the argument. At
+most one policy applies to a queue: the matching policy with the highest priority. At most one operator policy applies
+in addition.
 """
 
 import re
@@ -261,7 +262,8 @@ def _harm_to_ready(definition: Mapping[str, Any], arguments: Arguments) -> Itera
 
 
 def _harm_to_ingress(definition: Mapping[str, Any], arguments: Arguments) -> Iterator[_Harm]:
-    """Yields how a policy harms the ingress queue. Messages that another limit takes out still reach a checkpoint."""
+    """Yields how a policy harms the ingress queue. Messages that a limit takes out of this queue still reach a
+    checkpoint."""
     if _lower(definition, "delivery-limit", arguments):
         effect = "makes messages late whose bridges crash"
         yield _Harm("warning", "delivery-limit", effect, _NOT_LOWER)

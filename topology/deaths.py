@@ -32,8 +32,9 @@ header, so each queue on a copy's way could hold the copy (https://github.com/ra
 class Death:
     """One entry of `x-death`: how often (`count`) and for which `reason` a message left a queue.
 
-    `exchange` and `routing_keys` are those with which the message came to the queue. `original_expiration` is the
-    message's own `expiration` in ms, as text, which the broker removed when the message first expired by it.
+    `exchange` and `routing_keys` are the exchange and the keys by which the message came to the queue.
+    `original_expiration` is the message's own `expiration` in ms, as text, which the broker removed when the message
+    first expired by it.
     """
 
     queue: str
@@ -77,16 +78,17 @@ def latest_death(headers: Mapping[str, Any] | None) -> tuple[str, str] | None:
 
 
 def strip(headers: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns the headers without `BROKER_HEADERS` and `HOLDING`. The broker would take a published count for the count
-    of the new copy."""
+    """Returns the headers without `BROKER_HEADERS` and `HOLDING`. The broker would use a published count as the new
+    copy's own count."""
     return {name: value for name, value in (headers or {}).items() if name not in BROKER_HEADERS and name != HOLDING}
 
 
 def left_of_key_ms(names: Names, key: str, died: Iterable[Death]) -> int | None:
-    """Returns the rest of a wheel key's delay in ms, without the slots from which the message has expired.
+    """Returns the rest of a wheel key's delay in ms, without the slots from which the message has expired. `died`: the
+    message's entries of `x-death`.
 
-    The rest is exact at the end of a slot. Inside a slot, that slot counts in full: the rest is never too short, and at
-    most one slot too long. None: `key` is not a wheel key.
+    At the end of a slot the rest is exact. While the message waits in a slot, that slot counts in full. So the rest is
+    never too short, and at most one slot too long. None: `key` is not a wheel key.
     """
     parsed = parse_key(key)
     if parsed is None:

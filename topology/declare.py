@@ -23,9 +23,10 @@ _VALUE: Final = re.compile(r"(?:the value )?'(?P<value>.*?)'(?: of type '.*')?")
 
 
 async def apply(connection: AbstractConnection, plan: Plan, *, timeout_s: float = TIMEOUT_S) -> None:
-    """Declares the whole plan, with the queues that may be missing, then removes the plan's former bindings.
+    """Declares the whole plan with its `later` queues, then removes the plan's `former` bindings.
 
-    Objects that exist with the same properties stay as they are. A failure leaves in place what was declared before it.
+    Objects that exist with the same properties stay as they are. After a failure, the objects that were declared before
+    it remain.
 
     Raises:
         TopologyBarred: a queue of an earlier version exists. Nothing was declared.
@@ -45,10 +46,13 @@ async def apply(connection: AbstractConnection, plan: Plan, *, timeout_s: float 
 
 
 async def remove(connection: AbstractConnection, plan: Plan, *, timeout_s: float = TIMEOUT_S) -> None:
-    """Deletes the whole plan from the broker, in the reverse order. Skips what does not exist. Raises what `apply`
-    raises.
+    """Deletes the whole plan from the broker, in the reverse order. Skips missing objects.
 
-    The messages in a deleted queue are lost: `drain` moves them first.
+    The messages in a deleted queue are lost, so `drain` moves them first.
+
+    Raises:
+        TopologyError: the broker refused, for example because a permission is missing.
+        TimeoutError: not done within `timeout_s`.
     """
     async with asyncio.timeout(timeout_s):
         await on_channels(connection, reversed(plan.bindings), _unbind)

@@ -1,15 +1,15 @@
 """Moves all messages from one set of names to another, for a change of arguments or for fewer lanes.
 
     1. declare the new core, unbind the old slots
-    2. publish a marker to each old slot, move messages until all markers have come, then delete the slots and the
-       exchanges before them
-    3. do the same with acks, refused, and the ready and dead queues whose names change
+    2. publish a marker to each old slot, move messages until all markers have come, then delete the slots and the old
+       exchanges, except those of the checkpoint and of returned messages
+    3. do the same with acks, refused, unroutable, the ingress, and the ready and dead queues whose names change
     4. do the same with the checkpoint, and delete the rest
 
-A queue is empty if two conditions hold. A marker published behind all messages has come; then, without our consumer,
-the broker counts no message in the queue. Neither condition is enough alone. A marker may overtake messages of another
-priority (4.0 and later). A count leaves out dead letters in flight. In a queue that dead-letters, though, the marker
-expires at the head, and follows those dead letters through the checkpoint.
+A queue is empty if two conditions hold. A marker that was published behind all messages has come. Then, without the
+drain's own consumer, the broker counts no message in the queue. Neither condition is enough alone. A marker may
+overtake messages of another priority (4.0 and later). A count leaves out dead letters in flight. In a queue that
+dead-letters, the marker expires at the head, so it follows those dead letters through the checkpoint.
 
 The drain publishes each message and waits for the confirm before it acknowledges the old copy. It deletes no queue
 before its marker has come. An interrupted drain loses nothing and can be run again; it may deliver a message that was
@@ -53,13 +53,14 @@ async def drain(
     moved: Counter[str] | None = None,
 ) -> Drained:
     """Moves all messages from the old names to the new names, and deletes the objects that only the old names have. If
-    the prefix differs, these are all objects; otherwise they are the lanes that the new names lack. The old slots may
-    have the names that earlier versions gave them.
+    the prefix differs, these are all objects under the old prefix; otherwise they are the lanes that the new names
+    lack. The old slots may have the names that earlier versions gave them.
 
     A waiting message waits for the rest of its delay. Ready and dead queues stay as they are if old and new names give
-    them the same name. If they differ, the messages of `topics` move to queues that the caller has declared; `topics`
-    must list all topics. Stop the bridges and consumers of the old names first. Bridges and consumers of the new names
-    may run. `moved`: counts the messages by their old queue, as they move; None: a new counter.
+    them the same name. If their names differ, the messages of `topics` move to queues that the caller has declared;
+    `topics` must list all topics. Stop the bridges and consumers of the old names before the drain. Bridges and
+    consumers of the new names may run. `moved`: counts the moved messages by old queue while the drain runs; None: a
+    new counter.
 
     Raises:
         TopologyError: an old queue has a consumer, or the broker refuses something.
@@ -104,8 +105,9 @@ async def drain(
 
 
 def _only_in(old: Plan, new: Plan) -> Plan:
-    """Returns the exchanges and queues that the new plan lacks, and the bindings to remove before the first move: those
-    that fill a slot, and those from an exchange that stays to an object that the drain deletes."""
+    """Returns the objects that the drain removes: the exchanges and queues that the new plan lacks, and bindings. The
+    bindings go before the first move: those that fill a slot, and those of staying exchanges that the new plan lacks.
+    """
     staying_exchanges = {exchange.name for exchange in new.exchanges}
     staying_queues = {queue.name for queue in new.every_queue}
     exchanges = tuple(exchange for exchange in old.exchanges if exchange.name not in staying_exchanges)
@@ -120,7 +122,7 @@ def _only_in(old: Plan, new: Plan) -> Plan:
 
 
 async def _unconsumed(connection: AbstractConnection, queues: Sequence[Queue]) -> tuple[Queue, ...]:
-    """Returns those of the queues that exist.
+    """Returns the given queues that exist.
 
     Raises:
         TopologyError: queues have consumers; the text names these queues.

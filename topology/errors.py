@@ -57,7 +57,8 @@ class TopologyConflict(TopologyError):
 
 
 class TopologyBarred(TopologyError):
-    """The queue `name` of an earlier version exists. Beside that version's wheel, each message would wait twice."""
+    """The queue `name` of an earlier version exists. If this version's wheel were declared beside it, each message
+    would wait twice."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -26,10 +26,11 @@ class FormerNames(Names):
 
     @classmethod
     def of(cls, names: Names) -> Self:
-        """Returns the former names of the topology that has the names `names` now, in the same lane."""
+        """Returns the former names for the topology and the lane of `names`."""
         return cls(**{field.name: getattr(names, field.name) for field in fields(Names)})
 
     def slot(self, hand: str, value: int) -> str:
-        """Queue of one value of a hand: (`minutes`, 30) -> `delay.30m`, (`tenths`, 2) -> `delay.lane2.200ms`."""
+        """Returns the name of the queue for one value of a hand: (`minutes`, 30) -> `delay.30m`, (`tenths`, 2) ->
+        `delay.lane2.200ms` in lane 2."""
         step, unit = _STEPS[hand]
         return f"{self.entry}.{value * step}{unit}"

@@ -1,4 +1,4 @@
-"""Asks RabbitMQ's management API."""
+"""Calls RabbitMQ's management API."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Management:
         return response.json()
 
     async def change(self, method: str, path: str, content: Mapping[str, Any] | None = None) -> None:
-        """Changes something at `/api/<path>`.
+        """Sends a request that changes something at `/api/<path>`. `content`: the JSON body of the request.
 
         Raises:
             ManagementRefused: the API refused the change.
@@ -52,7 +52,8 @@ def _reason(response: httpx2.Response) -> str:
 
 @asynccontextmanager
 async def management(url: str, tls: SSLContext | None) -> AsyncIterator[Management]:
-    """Yields the management API at the URL, which holds user and password. `tls`: None: the system's authorities."""
+    """Yields the management API at the URL, which holds user and password. `tls` None: trusts the system's certificate
+    authorities."""
     given = httpx2.URL(url)
     # Errors show the URL, so it must not hold the password.
     base, login = given.copy_with(userinfo=b""), (given.username, given.password)

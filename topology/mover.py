@@ -73,7 +73,8 @@ class Mover:
             await self._taking.basic_cancel(self._consumers.pop(queue))
 
     async def empty(self, queues: Sequence[Queue]) -> None:
-        """Consumes these queues until they are empty. Moves the deliveries of all queues that the mover consumes."""
+        """Consumes `queues` until they are empty. Meanwhile moves the deliveries of every queue that the mover
+        consumes."""
         while queues:
             await self.take_from(queues)
             queue_by_marker = {await self._mark(queue): queue.name for queue in queues}

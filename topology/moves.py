@@ -38,11 +38,12 @@ def move(
     message_id: str | None = None,
     exchange: str = "",
 ) -> Move:
-    """Returns the move for a message that was taken from an old queue with this routing key and these headers.
-    `exchange`: the exchange from which the message came to the queue.
-    A waiting or due message goes into the new wheel, in the lane of its id, for the rest of its delay, rounded up. Two
-    kinds of messages go to the new checkpoint with all their headers: messages that a ready queue returned, because the
-    headers say why; and messages without a wheel key.
+    """Returns the move for a message from the old queue `queue`, with the routing key `key` and these headers.
+    `exchange`: the exchange from which the message came to the queue. `now_ms`: the present moment in Unix ms.
+
+    A waiting or due message goes into the new wheel, in the lane of its id. It waits there for the rest of its delay,
+    rounded up to a tenth of a second. Two kinds of messages go to the new checkpoint with all their headers. The first
+    are messages that a ready queue returned, because the headers say why. The second are messages without a wheel key.
     """
     plain = strip(headers)
     if queue == old.acks:

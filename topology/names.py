@@ -50,9 +50,10 @@ def lane_of(message_id: str, lanes: int) -> int:
 class Names:
     """The names of one topology. Topologies with different prefixes can share one virtual host.
 
-    `prefix` starts the names of the wheel. `ready` and `dead` are prefixes of topics, so they end in a separator. There
-    are `lanes` wheels, each with a checkpoint queue. The object has the names of lane number `lane`; the other names
-    (ready, dead, acks, refused, ingress, unroutable, probes) are equal in every lane.
+    `prefix` starts the names of the wheel. `ready` and `dead` start the names of ready and dead queues. The topic
+    follows directly, so both end in a separator. There are `lanes` wheels, each with a checkpoint queue. The wheel's
+    names are those of lane number `lane`. The other names (ready, dead, acks, refused, ingress, unroutable, probes) are
+    equal in every lane.
 
     Raises:
         ValueError: the broker reserves a name, two objects would share a name, or there is no such lane.
@@ -85,7 +86,7 @@ class Names:
         return tuple(replace(self, lane=lane) for lane in range(self.lanes))
 
     def in_lane(self, lane: int) -> "Names":
-        """Returns the names of a lane, which may be beyond `lanes`."""
+        """Returns the names of a lane. If `lane` is not below `lanes`, the result has `lane` + 1 lanes."""
         return replace(self, lanes=max(self.lanes, lane + 1), lane=lane)
 
     def lane_for(self, message_id: str) -> "Names":
@@ -93,7 +94,8 @@ class Names:
         return self if self.lanes == 1 else self.each_lane[lane_of(message_id, self.lanes)]
 
     def lane_with(self, queue: str) -> "Names":
-        """Returns the names of the lane that the queue belongs to. If all lanes share the queue: those of lane 0."""
+        """Returns the names of the lane that the queue belongs to. For a queue that all lanes share, returns the names
+        of lane 0."""
         start = f"{self.prefix}."
         of_lane = _LANE.match(queue, len(start)) if queue.startswith(start) else None
         lane = int(of_lane[1]) if of_lane else 0
@@ -137,8 +139,8 @@ class Names:
 
     @property
     def done(self) -> str:
-        """Topic exchange that leads to `acks`, routing key = topic. RabbitMQ can limit a user to routing keys only for
-        a topic exchange."""
+        """Topic exchange that leads to `acks`, routing key = topic. Only on a topic exchange can RabbitMQ restrict a
+        user to certain routing keys."""
         return f"{self.prefix}.done"
 
     @property
@@ -153,8 +155,9 @@ class Names:
         return f"{self.prefix}.in"
 
     def ingress_of(self, exchange: str) -> str:
-        """Topic exchange for delayed messages of another exchange. It also feeds the queue `ingress`. A bridge
-        publishes each message to the other exchange when its delay has passed.
+        """Returns the name of the ingress exchange of `exchange`: a topic exchange for delayed messages to `exchange`.
+        The ingress exchange feeds the queue `ingress`. When a message's delay has passed, a bridge publishes the
+        message to `exchange`.
 
         Raises:
             ValueError: `exchange` is empty or too long.
@@ -188,27 +191,30 @@ class Names:
         return f"{self.prefix}.probe.0", f"{self.prefix}.probe.1"
 
     def owns_exchange(self, exchange: str) -> bool:
-        """Whether the exchange is the bridge's own, so that messages to it come to a bridge."""
+        """Returns whether the exchange is the bridge's own, so that messages to it come to a bridge."""
         return exchange in (self.prefix, self.returned) or exchange.startswith(f"{self.prefix}.")
 
     def hand(self, hand: str) -> str:
-        """Topic exchange of a hand, by the hand's name: `minutes` -> `delay.minutes`, `delay.lane2.minutes`."""
+        """Returns the name of a hand's topic exchange: `minutes` -> `delay.minutes`, or `delay.lane2.minutes` in lane
+        2."""
         return f"{self.entry}.{hand}"
 
     def slot(self, hand: str, value: int) -> str:
-        """Queue of one value of a hand. Sorted as text, the slots of a lane are in the order of their waits.
+        """Returns the name of the queue for one value of a hand. Sorted by name, the slots of a lane are in the order
+        of their waits.
 
         (`days`, 3) -> `delay.003d`, (`minutes`, 30) -> `delay.000d-00h-30m`, (`tenths`, 2) ->
-        `delay.lane2.000d-00h-00m-00.2s`.
+        `delay.lane2.000d-00h-00m-00.2s` in lane 2.
         """
         return f"{self.entry}.{_wait(hand, value)}"
 
     def ready_queue(self, topic: str) -> str:
-        """Queue from which consumers take the topic's due messages."""
+        """Returns the name of the queue from which consumers take the topic's due messages."""
         return f"{self.ready}{topic}"
 
     def dead_queue(self, topic: str) -> str:
-        """Queue for the topic's messages without retries left. Bridges publish to it through the default exchange."""
+        """Returns the name of the queue for the topic's messages without retries left. Bridges publish to this queue
+        through the default exchange."""
         return f"{self.dead}{topic}"
 
     def topic_of_ready_queue(self, name: str) -> str | None:

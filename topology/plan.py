@@ -7,12 +7,12 @@
 
     each of these exchanges --alternate exchange, for keys without a binding--> delay.checkpoint
 
-With several lanes there is one such wheel for each, under `delay.lane1`, `delay.lane2` and so on beside `delay`.
+With several lanes there is one such wheel for each lane: `delay`, `delay.lane1`, `delay.lane2` and so on.
 
-All queues are quorum queues that dead-letter at least once: the broker keeps a message in its old queue until the new
-queue has confirmed it. That needs a quorum queue, `x-dead-letter-strategy: at-least-once`, `x-overflow: reject-publish`
-and a dead-letter exchange. If one of these four is missing, the broker silently dead-letters at most once
-(https://www.rabbitmq.com/docs/quorum-queues#dead-lettering).
+All queues are quorum queues. Slots, ready queues and the ingress queue dead-letter at least once. So the broker keeps a
+message in its old queue until the new queue has confirmed it. That needs a quorum queue, `x-dead-letter-strategy:
+at-least-once`, `x-overflow: reject-publish` and a dead-letter exchange. If one of these four is missing, the broker
+gives no such guarantee, and may report no error (https://www.rabbitmq.com/docs/quorum-queues#dead-lettering).
 """
 
 from collections.abc import Iterable, Mapping
@@ -215,7 +215,8 @@ def ingress_of(names: Names, exchange: str) -> Plan:
 
 
 def whole(names: Names, *, checked: Iterable[str] = (), direct: Iterable[str] = ()) -> Plan:
-    """Returns the core, every slot, and the given topics."""
+    """Returns the core, every slot, and the topics. `checked` and `direct`: the names of topics with checked and with
+    direct release."""
     return merged(
         (
             core(names),

@@ -1,4 +1,4 @@
-"""Tries what a bridge would do on a broker, and leaves nothing behind."""
+"""Tests what a bridge may declare on a broker and whether RabbitMQ takes messages, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _CLOSED_WITHIN_S: Final = 0.2
 
 
 async def barred_names(connection: AbstractConnection, starts: Iterable[str]) -> tuple[str, ...]:
-    """Returns those of the name beginnings `starts` under which the user may not configure queues.
+    """Returns each name beginning in `starts` under which the user may not configure queues.
 
-    The broker checks the right first. Then it refuses the queue in any case, as no quorum queue can be exclusive.
+    The broker checks this permission first. Then it refuses the queue in any case, because no quorum queue can be
+    exclusive.
     """
     barred = []
     for start in starts:
@@ -47,7 +48,7 @@ async def barred_names(connection: AbstractConnection, starts: Iterable[str]) ->
 async def publishing(url: str, *, timeout_s: float, tls: SSLContext) -> Taken:
     """Publishes two messages that RabbitMQ confirms and drops, as no queue has their key. Returns what RabbitMQ did.
 
-    While it has an alarm, RabbitMQ takes the first message of a connection, and reads no further.
+    While RabbitMQ has an alarm, it takes the first message of a connection, and reads no further.
 
     Raises:
         ConnectionFailed: RabbitMQ refused the connection, or a call over it.

@@ -61,5 +61,5 @@ def warning(name: str, *, found: object, required: object, effect: str = "", rem
 
 
 def unread(name: str, *, found: object, remedy: str) -> Finding:
-    """Returns the finding that the broker did not show the thing `name`, so it was not compared."""
+    """Returns a warning that the broker did not show `name`, so `name` was not compared."""
     return Finding(severity="warning", name=name, found=str(found), required="readable", remedy=remedy, unread=True)

@@ -97,7 +97,8 @@ async def verify(
 
 
 async def unsuitable(connection: AbstractConnection) -> list[Finding]:
-    """Returns why the broker can't keep the promises: its version, a capability, or a feature flag. Empty: it can."""
+    """Returns why the broker can't keep the promises: its version, a capability, or a feature flag. The list is empty
+    if the broker can keep them."""
     async with plain_channel(connection) as channel:
         properties, url = channel.connection.server_properties or {}, channel.connection.url
     try:
@@ -145,10 +146,11 @@ async def _barring(connection: AbstractConnection, plan: Plan) -> list[Finding]:
 async def managed(
     management_url: str, vhost: str, plan: Plan, *, often: bool = False, tls: SSLContext | None = None
 ) -> dict[str, list[Finding]]:
-    """Compares the plan with the answers of the management API. Returns the findings by the path of each question.
+    """Compares the plan with the answers of the management API. Returns the findings by question, which is a path with
+    VHOST in place of the virtual host.
 
-    `often`: asks only for bindings, policies and the slots with the most expired messages, whose answers are small. On
-    existing objects, nothing else can change.
+    `often`: asks only for bindings, policies and the slots with the most expired messages. These answers are small, and
+    nothing else can change on existing objects.
     """
     questions: dict[str, Callable[[Any], list[Finding]]] = {
         "bindings/VHOST": lambda rows: compare.bindings(plan, rows),
@@ -183,7 +185,7 @@ async def managed(
 
 
 def _compared(question: str, plan: Plan) -> str:
-    """Returns in words what the answer to the question lets `verify` compare."""
+    """Describes the part of the broker that the answer to `question` shows, for the report."""
     return {
         "bindings/VHOST": f"{len(plan.bindings)} bindings",
         f"queues/VHOST?{MOST_EXPIRED}": "expired messages of slots",

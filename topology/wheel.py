@@ -89,12 +89,12 @@ class _Dial:
 
 
 def floor_to_tenth(delay_ms: float) -> int:
-    """Rounds a delay in ms down to whole tenths of a second, and a negative delay to 0."""
+    """Rounds a delay in ms down to a multiple of 100 ms, and a negative delay to 0."""
     return max(0, int(delay_ms // TENTH_MS) * TENTH_MS)
 
 
 def ceil_to_tenth(delay_ms: float) -> int:
-    """Rounds a delay in ms up to whole tenths of a second, and a negative delay to 0."""
+    """Rounds a delay in ms up to a multiple of 100 ms, and a negative delay to 0."""
     return max(0, int(-(-delay_ms // TENTH_MS)) * TENTH_MS)
 
 
@@ -157,7 +157,8 @@ def parse_key(key: str) -> WheelKey | None:
 
 
 def fault_of_key(key: str) -> str:
-    """Says what is wrong with a routing key that `parse_key` does not parse: the digit, its value and its limit."""
+    """Says what is wrong with a routing key that `parse_key` can't parse, such as a digit with its value and its
+    limit."""
     *words, rest = key.split(".", len(HANDS))
     if len(words) < len(HANDS):
         return f"it has {len(words) + 1} of 8 parts"

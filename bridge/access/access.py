@@ -39,7 +39,7 @@ def asks_for_tokens(settings: Settings) -> bool:
 
 
 class Access:
-    """Checks the tokens of requests, and limits the requests a second of each token."""
+    """Checks the tokens of requests, and limits how many requests a second each token may make."""
 
     def __init__(self, tokens: Tokens, rates: Rates, sessions: Sessions) -> None:
         self._tokens = tokens
@@ -48,7 +48,8 @@ class Access:
 
     @classmethod
     def of(cls, pools: Pools) -> Access | None:
-        """Returns the check that the settings require; None if requests need no token. Adds the loop that reads tokens.
+        """Returns the `Access` that the settings require; None if requests need no token. Adds the loop that reads
+        tokens to the default pool's service.
 
         Raises:
             Undecided: see `asks_for_tokens`.
@@ -108,7 +109,7 @@ class Access:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the host."""
+    """Whether the host name or address is a loopback address of this machine."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

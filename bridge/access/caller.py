@@ -40,7 +40,8 @@ class Caller:
     session: str | None = None
 
     def check(self, *topics: str, need: Need | None = None) -> None:
-        """Checks that the token may use these topics. `need`: for what purpose; None: for the request's operation.
+        """Checks that the token may use these topics. `need`: what this use requires of the token; None: what the
+        request's operation requires.
 
         Raises:
             NotAllowed: the token may not use one of the topics.
@@ -53,7 +54,8 @@ class Caller:
                 raise refusal
 
     def check_target(self, target: Target | None) -> None:
-        """Checks that the token may send to this target. None, the topic's ready queue, is always allowed.
+        """Checks that the token may send to this target. `target` None means the topic's ready queue, which is always
+        allowed.
 
         Raises:
             NotAllowed: the token may not send to the target's exchange.
@@ -87,8 +89,8 @@ class Caller:
 
     @property
     def maker(self) -> TopicMaker | None:
-        """The client, if its token may make only a limited number of topics. None: no limit, so new topics are not
-        counted."""
+        """The caller as a `TopicMaker`, if its token may make only a limited number of topics. None: there is no limit,
+        so the topics that the caller makes are not counted."""
         if self.token is None or self.token.max_topics is None:
             return None
         return TopicMaker(self.token.id, self.token.max_topics)

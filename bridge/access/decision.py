@@ -10,8 +10,8 @@ from bridge.access.token import Scope, Token
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Need:
-    """What an operation requires of a token. `every_topic`: the token must reach all topics. `rated`: the request
-    counts against the token's limit of requests a second."""
+    """The requirements of an operation on its caller's token. `every_topic`: the token must reach all topics. `rated`:
+    the request counts against the token's limit of requests a second."""
 
     scope: Scope
     every_topic: bool = False

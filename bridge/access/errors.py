@@ -26,8 +26,8 @@ _REALM = 'Bearer realm="delaybridge"'
 
 
 class Refused(BridgeError):
-    """The request is not allowed. `kind`: the value of the metric's label. `token_id`: the id of the request's token;
-    None: the request has no token that exists."""
+    """The request is not allowed. `kind`: the label of the refusal in the metric `delaybridge_access_refused_total`.
+    `token_id`: the id of the existing token that the request names; None: no existing token is known."""
 
     kind: ClassVar[str]
 
@@ -95,7 +95,8 @@ class NotAllowed(Refused):
 
 
 class TooManyTopics(Refused):
-    """The token may make no more topics. `made`: how many topics of the token exist. `limit`: how many may exist."""
+    """The topic is new, and the token may make no more topics. `made`: how many topics that the token made exist now in
+    the pool. `limit`: how many of them may exist at once."""
 
     kind = "too_many_topics"
 

@@ -19,7 +19,8 @@ _logged: dict[tuple[str, str | None], tuple[float, int]] = {}
 
 
 def report(refusal: Refused) -> None:
-    """Counts the refusal, and logs it with the number of earlier refusals that were not logged."""
+    """Counts the refusal. Logs it with the number of refusals since the last log line, at most once a second for each
+    token and kind."""
     ACCESS_REFUSED.labels(refusal.kind).inc()
     key, now_s = (refusal.kind, refusal.token_id), monotonic()
     last_s, count = _logged.get(key, (-inf, 0))

@@ -1,7 +1,7 @@
-"""Refuses requests with a session that a page of another site makes.
+"""Refuses a request that a page of another site makes with a browser's session.
 
-Browsers send no SameSite=Strict cookie with such a request. This check also refuses a page from another port of this
-host, because browsers count that page as the same site.
+Browsers send no SameSite=Strict cookie with a request from another site. But they count a page from another port of
+this host as the same site. This check refuses the requests of that page too.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ _READS: Final = ("GET", "HEAD")
 
 
 def check_same_site(method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Checks by Sec-Fetch-Site that a page of this bridge made the request. Browsers send that header only over https
-    and to localhost. Without it Origin decides: browsers send Origin with each request that changes something.
+    """Checks by the header Sec-Fetch-Site that a page of this bridge made the request. Browsers send that header only
+    over https and to localhost. If it is missing, the header Origin decides, which browsers send with each request that
+    changes something.
 
     Raises:
         OtherSite: a page of another site made the request, or a request that changes something has neither header.

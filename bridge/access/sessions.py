@@ -1,7 +1,8 @@
 """Opens sessions for browsers, which keep a cookie in place of the token.
 
-The cookie is `<token id>_<secret>`. The secret is 32 random bytes, and Redis has only its SHA-256. So neither the
-cookie nor Redis shows the token. A session ends at sign-out, when its token ends, or after twelve hours.
+The cookie is `<token id>_<secret>`. The session's secret is 32 random bytes, and Redis has only its SHA-256. So neither
+the cookie nor Redis shows the token's secret. A session ends at sign-out, when its token expires or is revoked, or
+after twelve hours.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ class Sessions:
         self._stored = stored
 
     async def open(self, token: Token) -> Opened:
-        """Opens a session, which ends when the token ends, at the latest after twelve hours."""
+        """Opens a session, which ends when the token expires, or after twelve hours if that is sooner."""
         secret = new_secret()
         ends_ms = await self._stored.add(token.id, sha256_of(secret), token.expires_ms)
         return Opened(f"{token.id}_{secret}", ends_ms)
 
     async def token_id(self, cookie: str) -> str:
-        """The id of the token that opened the session.
+        """Returns the id of the token that opened the session. `cookie`: the value of the session's cookie.
 
         Raises:
-            InvalidToken: there is no such session, or it has ended.
+            InvalidToken: the cookie is malformed, or its session does not exist or has ended.
         """
         token_id, sha256 = _read(cookie)
         if not await self._stored.lives(token_id, sha256):

@@ -23,8 +23,8 @@ class TokensUnreadable(Unavailable):
 
 
 class Source(Protocol):
-    """A place that keeps tokens. `tokens` returns them by id. `version` is cheap to read and changes with the tokens.
-    Both methods raise `Unavailable`."""
+    """A place that keeps tokens. `tokens` returns the tokens by id. `version` is cheap to read, and returns another
+    value after each change of the tokens. Both methods may raise `Unavailable`."""
 
     async def version(self) -> object: ...
 

@@ -31,7 +31,7 @@ _CREDENTIALS = re.compile(rb"(?i:bearer) {1,8}" + _WRITTEN.pattern)
 
 
 class Scope(StrEnum):
-    """What a token allows. Each scope includes `look`."""
+    """A group of operations that a token allows. Each scope includes `look`."""
 
     LOOK = "look"
     SEND = "send"
@@ -43,8 +43,9 @@ PerSecond = Annotated[int, Field(ge=1, le=MAX_PER_S)]
 
 
 class Token(BaseModel):
-    """One token. `sha256`: of the token's secret. A limit of None: the token has no such limit; for `max_body`
-    the bridge's limit applies."""
+    """One token. `sha256`: the SHA-256 of the token's secret, in hexadecimal. A limit that is None does not apply; in
+    place of a missing `max_body` the bridge's limit applies. `created_ms` and `expires_ms` are in Unix ms; `expires_ms`
+    None: the token does not expire."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 

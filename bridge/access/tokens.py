@@ -51,7 +51,7 @@ class Tokens:
         """Reads the tokens if they changed.
 
         Raises:
-            Unavailable: the source did not answer.
+            Unavailable: the source did not answer, or its file can't be read.
         """
         async with self._reading:
             version = await self._source.version()
@@ -64,8 +64,8 @@ class Tokens:
 
         Raises:
             NoToken: there is no token.
-            InvalidToken: the token is malformed, unknown, expired or revoked.
-            Unavailable: the token is unknown here, and the source is away.
+            InvalidToken: the token is malformed, unknown, expired or revoked, or there are several headers.
+            Unavailable: this process does not know the token, and the source is away.
         """
         if len(authorizations) != 1:
             if authorizations:
@@ -78,7 +78,7 @@ class Tokens:
 
         Raises:
             InvalidToken: the token is unknown, expired or revoked.
-            Unavailable: the token is unknown here, and the source is away.
+            Unavailable: this process does not know the token, and the source is away.
         """
         if token_id not in self._known:
             await self._read_again()
@@ -102,7 +102,7 @@ class Tokens:
         return token
 
     async def _read_again(self) -> None:
-        """Waits for the next read of the source. Plans one, unless an earlier caller has planned one."""
+        """Waits for the next read of the source. Schedules that read, unless an earlier caller has scheduled it."""
         if self._next_read is None:
             self._next_read = log_scope.shared_task(self._paced_read())
             self._next_read.add_done_callback(_retrieve_error)

@@ -50,7 +50,7 @@ _PARTS: Final = ("spec", "message", "state")
 
 
 class Kind(StrEnum):
-    """What a line holds. The head is the first line, and the end is the last line."""
+    """The kind of content of a line. The head is the first line, and the end is the last line."""
 
     HEAD = "backup"
     TOPIC = "topic"
@@ -192,10 +192,10 @@ def read_schedule_line(line: Line, number: int) -> Schedule:
 
 
 def read_field(line: Line, number: int) -> Field:
-    """Reads the line of a field of a Redis hash.
+    """Reads a line that holds one field of a Redis hash.
 
     Raises:
-        BadBackup: a member is missing or wrong, or the field is of a key that no backup has.
+        BadBackup: a member is missing or wrong, or the field belongs to a hash that backups do not hold.
     """
     try:
         field = Field(*(line[name] for name in Field._fields))

@@ -1,4 +1,4 @@
-"""Restores a backup: makes topics, adds what Redis kept beside messages, and publishes the messages again.
+"""Restores a backup: makes topics, adds schedules and fields of Redis hashes, and publishes the messages again.
 
 A restored message gets a new copy, one epoch later than the copy in the backup. So a copy that RabbitMQ still has is a
 ghost. A message that was restored before, or has changed since the backup, stays as it is.
@@ -42,8 +42,9 @@ _GROUP_BYTES: Final = 8 << 20
 class Restore:
     """Restores a backup. `counts` has the numbers of restored `topics`, `fields`, `schedules` and `messages`.
 
-    It also counts what it does not restore. `kept`: the messages and schedules that exist already. `without_body`: the
-    messages that can't be restored. `forgotten`: the ended messages whose retention time is over.
+    `counts` also has the numbers of items that were not restored. `kept`: the messages and schedules that exist
+    already. `without_body`: the messages whose body is needed and is not in the backup. `forgotten`: the ended messages
+    whose retention time is over.
     """
 
     def __init__(self, service: Service) -> None:
@@ -56,7 +57,8 @@ class Restore:
         self.counts: Counter[str] = Counter()
 
     async def run(self, lines: Iterable[bytes]) -> None:
-        """Restores every line. At most 256 messages, or some 8 MiB of lines, are in memory.
+        """Restores every line. At most 256 messages are in memory, and at most 8 MiB of lines plus the line of one
+        message.
 
         Raises:
             BadBackup: a line is wrong, or the end is missing. The lines before that place are restored.
@@ -73,7 +75,8 @@ class Restore:
         await self._restore(group)
 
     async def _read(self, lines: Iterable[bytes], group: list[Message]) -> None:
-        """Restores lines. Leaves the messages of the last group to the caller."""
+        """Restores lines, and messages in groups. `group`: holds the messages that were read and are not restored yet,
+        also after an error. The caller restores these messages."""
         size, kind, number = 0, None, 0
         for number, text in enumerate(lines, 1):
             line = read(text, number)
@@ -106,8 +109,8 @@ class Restore:
         self.counts["topics"] += 1
 
     async def _schedule(self, schedule: Schedule) -> None:
-        """Adds a schedule, unless one of this name exists. The schedule begins now, because the bridge does not know
-        which ticks were sent since the backup."""
+        """Adds a schedule, unless a schedule of this name exists. The added schedule begins now, because the bridge
+        does not know which ticks were sent since the backup."""
         lease = await self._schedules.lease(schedule.name)
         if lease is None:
             raise StoreUnavailable(f"somebody changes the schedule {schedule.name!r}: run it again")

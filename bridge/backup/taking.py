@@ -31,7 +31,7 @@ class Backup:
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Yields all lines of the backup. Each message is as Redis has it at the moment when the backup reads it. At
-        most 8 MiB of bodies are in memory.
+        most 8 MiB of bodies, or one larger body, are in memory.
 
         Raises:
             StoreUnavailable: Redis did not answer.

@@ -58,17 +58,18 @@ class Inspection:
 
 
 class Broker:
-    """RabbitMQ, with one connection for each purpose: publishes of requests, publishes of loops, messages that requests
-    take, feeds of pulls, searches of dead letters, and one for each `reader`.
+    """RabbitMQ, with one connection for each purpose. The purposes are publishes of requests, publishes of loops,
+    messages that requests take, feeds of pulls, searches of dead letters, and each `reader`.
 
-    The reasons: RabbitMQ blocks publishers by connection, and acks have to go on. A request gives up far sooner than a
-    loop. Clients decide how many pulls wait. They also send messages that RabbitMQ can't deliver without closing the
-    connection.
+    Publishes have their own connections, because RabbitMQ blocks publishers by connection, and acks have to go on.
+    Requests and loops do not share a connection, because a request gives up far sooner than a loop. Feeds are apart,
+    because clients decide how many pulls wait. Each reader and the searches are apart, because RabbitMQ closes the
+    connection over a message that it can't deliver.
     """
 
     def __init__(self, settings: Settings, listed: Existing, tracing: Deliveries | None = None) -> None:
-        """`listed`: returns which of some topics are on the list of topics; loops publish only to these. `tracing`:
-        gets the spans of releases; None: deliveries are not traced."""
+        """`listed`: a function that returns which of the given topics are on the list of topics; loops publish only to
+        these. `tracing`: gets the spans of releases; None: deliveries are not traced."""
         self._names = Names(
             prefix=settings.prefix, ready=settings.ready_prefix, dead=settings.dead_prefix, lanes=settings.lanes
         )
@@ -132,7 +133,7 @@ class Broker:
         return TracedCopyPublisher(*parts, bundles=self._settings.bundles, tracing=self._tracing)
 
     async def start(self) -> None:
-        """Declares all objects but the queues of topics, and checks the broker.
+        """Declares all objects except the queues of topics, and checks the broker.
 
         Raises:
             BrokerUnavailable
@@ -146,14 +147,15 @@ class Broker:
             raise BrokerUnfit("; ".join(str(finding) for finding in report.findings))
 
     def reader(self, queue: str, purpose: str) -> QueueReader:
-        """Returns the reader of one of the bridge's queues. There is one reader for each queue. `purpose`: the name
-        that RabbitMQ shows for its connection."""
+        """Returns the reader of one of the bridge's queues; each queue has one reader. `purpose`: part of the name that
+        RabbitMQ shows for the reader's connection."""
         if queue not in self._readers:
             self._readers[queue] = QueueReader(self._connection(purpose), queue, self._put_aside)
         return self._readers[queue]
 
     def classifier(self, lane: int) -> Callable[..., Arrival]:
-        """Returns `classify` for the deliveries of a lane's checkpoint; call it with the message and `now_ms`."""
+        """Returns a function that classifies the deliveries of a lane's checkpoint as `classify` does. The function
+        takes the message, and `now_ms` in Unix ms."""
         return partial(classify, self._names.in_lane(lane))
 
     def submitted(self, message: Message, *, now_ms: int) -> Submission | Unusable:
@@ -170,8 +172,8 @@ class Broker:
     ) -> Inspection:
         """Checks the objects on the broker, and declares those that are missing.
 
-        `listed`: reads the list of topics; it is called again before any queue is declared. `whole`: also checks
-        properties that can't change while an object exists.
+        `topics`: from the list of topics. `listed`: reads that list once more, before a missing queue is declared.
+        `whole`: also checks properties that can't change while an object exists.
 
         Raises:
             Unavailable
@@ -203,7 +205,8 @@ class Broker:
         return self._names.topic_of_ready_queue(queue) or self._names.topic_of_dead_queue(queue)
 
     async def check(self) -> None:
-        """Checks that RabbitMQ takes messages. Asks RabbitMQ only if a call has timed out since its last answer.
+        """Checks that RabbitMQ takes messages. Pings RabbitMQ only if a call has timed out and RabbitMQ has answered no
+        call since. Otherwise relies on the state of the open connection.
 
         Raises:
             BrokerUnavailable: RabbitMQ is away, or blocks publishers.
@@ -300,6 +303,7 @@ class Broker:
 
 
 def _ends_of(binding: str) -> tuple[str, str]:
-    """Returns source and destination of a binding, from the name of a finding about it."""
+    """Returns the source and the destination of a binding. `binding`: the name of a finding, such as `binding delay
+    --0.#--> delay.days`."""
     source, _, rest = binding.removeprefix("binding ").partition(" --")
     return source, rest.rpartition("--> ")[2]

@@ -1,4 +1,4 @@
-"""Publishes copies: into the wheel, to the ready queue or to the dead-letter queue of their topic."""
+"""Publishes copies: into the wheel, to the ready queue or the dead-letter queue of their topic, or to their target."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class CopyPublisher:
         *,
         bundles: bool,
     ) -> None:
-        """`bundles`: copies may share bundles; False: every copy travels alone. `existing`: returns which of some
-        topics may have queues."""
+        """`bundles`: copies may share bundles; False: every copy travels alone. `existing`: a function that returns
+        which of the given topics may have queues."""
         self._declared = declared
         self._names = names
         self._publisher = publisher
@@ -46,8 +46,8 @@ class CopyPublisher:
         self._bundles = bundles
 
     async def publish(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
-        """Publishes all copies in one burst. Returns once all confirms count (`declared/young_queues.py`): for each
-        copy None, or the error. A `NotPublished` means that no queue has the copy."""
+        """Publishes all copies in one burst, and waits until all confirms count (`declared/young_queues.py`). Returns
+        None or the error for each copy. A `NotPublished` means that no queue has the copy."""
         try:
             refused = await self._declare(publications)
         except Unavailable as error:
@@ -101,8 +101,8 @@ class CopyPublisher:
     async def park_again(
         self, topic: str, kind: CopyKind, entries: Sequence[tuple[Entry, float]]
     ) -> list[BrokerUnavailable | None]:
-        """Publishes entries out of bundles in new bundles. Each entry comes with what is left of its delay, in ms.
-        Returns as `publish` does.
+        """Packs entries of opened bundles into new bundles, and publishes these. Each entry comes with what is left of
+        its delay, in ms. Returns as `publish` does.
 
         The entries are not decoded, so the topic is not checked and may be removed by now. Its queues are declared when
         the copies are due.
@@ -128,8 +128,8 @@ class CopyPublisher:
         carrying: Sequence[Carrying],
         again: Callable[[Sequence[Carrying]], Awaitable[list[BrokerUnavailable | None]]],
     ) -> dict[int, BrokerUnavailable | None]:
-        """Publishes messages in one burst. Those that found no queue are published a second time by `again`. Returns
-        the result of each copy, by the copy's index."""
+        """Publishes messages in one burst. Passes messages that found no queue to `again`, which publishes them a
+        second time. Returns the result of each copy, by the copy's index."""
         results = await self._publisher.publish([outgoing for _, outgoing in carrying])
         missing = [at for at, error in enumerate(results) if isinstance(error, Unroutable)]
         if missing:
@@ -166,7 +166,8 @@ class CopyPublisher:
     async def _publish_again(
         self, publications: list[Publication], outgoing: list[Outgoing]
     ) -> list[BrokerUnavailable | None]:
-        """Declares queues and bindings again that somebody has deleted, and publishes a second time."""
+        """Declares deleted queues and bindings again, and publishes the messages a second time. `publications`: for
+        each message, the publication of its first copy."""
         try:
             if any(publication.route is not Route.DEAD for publication in publications):
                 # An exchange of the wheel may have lost its bindings.
@@ -235,6 +236,7 @@ def _note_arrival(publication: Publication, error: BrokerUnavailable | None) -> 
 
 
 def _sent_long_before(copy: Copy) -> bool:
-    """Whether a bridge sent the message seconds before it was due; the bridge declared the topic's queues then."""
+    """Whether a bridge sent the message at least three seconds before the due moment. The bridge declared the topic's
+    queues when it sent the message."""
     # When an AMQP client publishes a message, which has no epoch, nobody declares queues.
     return copy.epoch > 0 and copy.due_ms - copy.created_ms >= _OLD_AFTER_MS

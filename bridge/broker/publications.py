@@ -41,15 +41,13 @@ class Route(Enum):
 class Publication:
     """A copy and its route.
 
-    `left_ms`: for the wheel, what is left of the copy's delay.
-    `exact`: the wheel brings the copy before the due moment, and the checkpoint waits for that moment. So the
-    copy needs a kind. False: the delay is rounded up to a tenth of a second, and a usual delay is one hop.
-    `kind`: written in the key, unless it is plain. A copy with a kind goes to the checkpoint even in a direct topic.
-    `live_for_ms`: for a ready queue or a target, what is left of the time to live; 0 for no end.
-    `reason`: for a dead-letter queue, why the copy is a dead letter.
-    `shares`: for the wheel, the copy may share a bundle with other copies that are published with it.
-    `arrived`: for a ready queue or a target, called once a queue has confirmed the copy, even if the confirm does not
-    count yet.
+    `left_ms`: for the wheel, the rest of the copy's delay. `exact`: the copy leaves the wheel before its due moment,
+    and the checkpoint waits for that moment. So the copy needs a kind. False: the delay is rounded up to a tenth of a
+    second, so a delay such as 30 s is one hop. `kind`: written in the key, unless it is plain. A copy with a kind goes
+    to the checkpoint even in a direct topic. `live_for_ms`: for a ready queue or a target, the rest of the time to
+    live; 0 for no end. `reason`: for a dead-letter queue, why the copy is a dead letter. `shares`: for the wheel, the
+    copy may share a bundle with other copies that are published with it. `arrived`: for a ready queue or a target,
+    called once a queue has confirmed the copy, even if the confirm does not count yet.
     """
 
     copy: Copy
@@ -73,14 +71,14 @@ def parked_ms(left_ms: float, *, exact: bool) -> int:
 
 
 def short_ms() -> int:
-    """Returns how many ms before its due moment, at most, the wheel brings a copy."""
+    """Returns the longest time in ms by which a copy may leave the wheel before its due moment."""
     return LEAD_MS + TENTH_MS
 
 
 def letter_may_follow(publication: Publication) -> bool:
-    """Whether the message's next copy may go to its topic's dead queue. That happens in two cases: this is the lease
-    copy of a message without retries left, and the lease ends; or this is the copy of the last retry, and that delivery
-    fails."""
+    """Whether the message's next copy may go to its topic's dead queue. This copy may be the lease copy of a message
+    without retries left, and the lease may end. Or this copy is the copy of the last retry, and that delivery may fail.
+    """
     copy = publication.copy
     if publication.kind is CopyKind.LEASE:
         last = copy.max_retry + 1
@@ -126,7 +124,7 @@ def _groups(publications: Sequence[Publication]) -> list[list[int]]:
 
 
 def _bundled(names: Names, publications: Sequence[Publication], group: list[int]) -> Iterator[Carrying]:
-    """Yields the bundles of a group of copies that may share bundles. Copies that fit none are left out."""
+    """Yields the bundles of a group of copies that may share bundles. Leaves out copies that fit into no bundle."""
     first = publications[group[0]]
     for window in windows([publications[at].left_ms for at in group]):
         sharing: list[int] = []

@@ -2,8 +2,8 @@
 
 RabbitMQ closes the reader's connection over such a message and requeues it. The next connection would end in the same
 way. So after such a close, the bridge reads the first messages of the queue over AMQP 1.0, where RabbitMQ converts
-nothing. It publishes each message that RabbitMQ can't convert to `delay.refused`: its bytes as the body, and the reason
-in a header. It leaves the other messages in the queue.
+nothing. If RabbitMQ can't convert a message, the bridge publishes it to `delay.refused`: its bytes as the body, and the
+reason in a header. The bridge leaves the other messages in the queue.
 
 RabbitMQ can't write some messages in AMQP 1.0, and ends the session over them. Then the bridge reads the messages one
 by one. RabbitMQ requeues the messages that a session held, and the one that ended it, behind all other messages. So the
@@ -68,8 +68,8 @@ class _AsBytes:
 
 
 class _Failure(NamedTuple):
-    """The searches of a queue that failed. `times`: how many failed without a success or a long pause between them.
-    `at_s`: when the latest failed. `reason`: of the latest."""
+    """The failed searches of one queue. `times`: how many searches failed without a success or a long pause between
+    them. `at_s`: when the latest search failed, a moment of `monotonic()`. `reason`: why the latest search failed."""
 
     at_s: float  # of `monotonic()`
     times: int
@@ -78,7 +78,7 @@ class _Failure(NamedTuple):
 
 class PutAside:
     """Searches queues for messages that RabbitMQ can't give to an AMQP 0.9.1 client. It searches one queue at a time,
-    as one crash may cut many readers."""
+    because one crash may cut the connections of many readers."""
 
     def __init__(self, refuse: Refuse, tls: SSLContext | None) -> None:
         self._refuse = refuse
@@ -88,15 +88,17 @@ class PutAside:
 
     @property
     def in_vain(self) -> dict[str, str]:
-        """The queues whose search lately failed more than once, with the reasons."""
+        """The queues whose search failed at least twice, with the reason of the latest failure. A failure is shown for
+        60 seconds."""
         since_s, failures = monotonic() - _SHOWN_S, self._failures.items()
         return {queue: one.reason for queue, one in failures if one.times >= _TOLD_AT and one.at_s > since_s}
 
     async def unreadable(self, url: str, queue: str, most: int) -> None:
-        """Puts messages aside that RabbitMQ can't give, among the queue's first `most` messages.
+        """Searches the queue's first `most` messages, and puts aside those that RabbitMQ can't give to an AMQP 0.9.1
+        client.
 
-        `url`: the node to ask. Raises nothing: a failure is noted in `in_vain`, because the queue's reader tries again
-        in any case.
+        `url`: the node to ask. Raises no error, because the queue's reader tries again in any case. `in_vain` shows
+        repeated failures.
         """
         try:
             async with self._turn, asyncio.timeout(_WITHIN_S):
@@ -117,8 +119,8 @@ class PutAside:
         self._failures[queue] = _Failure(now_s, times, reason)
 
     async def _search(self, url: str, queue: str, most: int) -> None:
-        """Searches the queue. Raises BrokerUnavailable, such as DrainCut if the search was cut and put no message
-        aside."""
+        """Searches the queue's first `most` messages. Raises BrokerUnavailable; its subclass DrainCut if RabbitMQ cut
+        the search and no message was put aside."""
         at_once, seen, cuts, found = most, 0, 0, 0
         while True:
             try:
@@ -178,8 +180,9 @@ class QueueReader:
 
 
 class TakingGuard:
-    """Guards the connections that take messages out of any queue. A crash of such a connection does not say which queue
-    caused it. So callers search each queue that they read meanwhile."""
+    """Guards the connections over which callers take messages out of many queues. If RabbitMQ closes one of them with
+    an internal error (541), the error does not name the queue. So callers search each queue that they were reading
+    then."""
 
     def __init__(self, connections: Sequence[BrokerConnection], put_aside: PutAside) -> None:
         self._connections = connections
@@ -187,7 +190,7 @@ class TakingGuard:
 
     @property
     def crashes(self) -> int:
-        """How many connections RabbitMQ has closed with an internal error (541)."""
+        """How often RabbitMQ has closed these connections with an internal error (541)."""
         return sum(connection.crashes for connection in self._connections)
 
     async def look(self, queue: str) -> None:

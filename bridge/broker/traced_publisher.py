@@ -66,8 +66,8 @@ class TracedCopyPublisher(CopyPublisher):
 
 
 def _with_span(publication: Publication, span: DeliverySpan) -> Publication:
-    """Returns the publication with the span's context. The span ends with the confirm, even if that counts only
-    later."""
+    """Returns the publication with the span's context. The span ends when a queue confirms the copy, even if the
+    confirm does not count yet."""
     copy = _with_context(publication.copy, span)
     return replace(publication, copy=copy, arrived=partial(_arrived, span, publication.arrived))
 

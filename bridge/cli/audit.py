@@ -63,7 +63,8 @@ def audit(
 
 
 async def _find_overdue(settings: Settings, repair: bool) -> list[Overdue] | None:
-    """Returns all overdue messages after the audit. None: the checkpoint is behind."""
+    """Runs the audit and returns all overdue messages. None: the checkpoint is behind, so nothing could be checked.
+    `repair`: publishes the messages again."""
     service = Service(settings)
     audit_pass = Audit(service.context)
     overdue: list[Overdue] = []

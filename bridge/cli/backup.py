@@ -43,9 +43,9 @@ _STANDARD: Final = Path("-")
 def backup(file: _File, *, json: _Json = False, pool: _Pool = DEFAULT) -> None:
     """Write messages, policies, subscriptions and hashes of tokens to a file.
 
-    The file has a JSON object a line. The command reads Redis alone, while the bridge goes on. Settings come from the
-    environment (BRIDGE_…), as for `serve`. A body that Redis does not keep is not in the backup. Exit code 1: there is
-    such a body, or Redis did not answer.
+    Each line of the file is one JSON object. The command reads only from Redis, and the bridge may keep running.
+    Settings come from the environment (BRIDGE_…), as for `serve`. The backup lacks each body that Redis does not keep.
+    Exit code 1: a body is missing, or Redis did not answer.
     """
     settings = settings_of(pool)
     configure(settings)  # otherwise warnings would be printed into the output

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Returns a line for each row, with padded cells. Writes control characters, which could steer a terminal, as
-    escapes."""
+    """Returns a line for each row, with padded cells. Writes control characters as escapes, because they could steer a
+    terminal."""
     shown = [[_plain(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]

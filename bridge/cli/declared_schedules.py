@@ -1,4 +1,4 @@
-"""Reads the schedules of BRIDGE_SCHEDULES_FILE, which a bridge puts at its start."""
+"""Reads the schedules of BRIDGE_SCHEDULES_FILE, which a bridge stores in Redis when it starts."""
 
 from __future__ import annotations
 

@@ -84,8 +84,8 @@ def _door(settings: Settings, most: int) -> Door:
 
 
 def _connections(settings: Settings) -> int:
-    """Raises this process's limit of open files for the connections that the settings allow. Returns how many can be
-    open at once. Each connection takes a file for the client and a file for the broker."""
+    """Raises this process's limit of open files for the connections that the settings allow. Returns how many
+    connections can be open at once. Each connection takes a file for the client and a file for the broker."""
     wanted = 2 * settings.door_max_connections + _FILES_BESIDE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

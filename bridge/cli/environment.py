@@ -11,7 +11,7 @@ _CHEAP: Final = {*OF_CLIENTS, CONFIG, f"{PREFIX}LOCAL_DIR"}
 
 
 def complaints(environment: Mapping[str, str]) -> list[str]:
-    """Names each unknown variable, and each unknown file of secrets or credentials."""
+    """Returns a complaint about each unknown variable, and about each unknown file of secrets or credentials."""
     if all(name in _CHEAP for name in environment if name == CREDENTIALS_DIR or name.upper().startswith(PREFIX)):
         return []
     # This import costs 0.2 s, and the environment of most clients has none of its variables.

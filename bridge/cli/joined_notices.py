@@ -1,4 +1,5 @@
-"""Joins the notices that the worker processes of one `serve` send to systemd, which hears only their parent."""
+"""Joins the notices that the worker processes of one `serve` send to systemd, because systemd accepts notices only from
+their parent."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ class JoinedNotices:
     """
 
     def __init__(self, names: Sequence[str], notices: Notices, *, start_s: float = 60.0) -> None:
-        """`names`: the workers' names. `start_s`: how many seconds a starting worker may be silent."""
+        """`names`: the workers' names. `start_s`: how many seconds longer a starting worker may be silent."""
         self._names = names
         self._notices = notices
         self._start_s = start_s
@@ -38,7 +39,8 @@ class JoinedNotices:
         return min(0.2 if self._starting else 1.0, self._notices.watchdog_s / 8)
 
     def of(self, place: int) -> Notices:
-        """Returns the notices that the worker at this place in `names` sends. The worker's process uses them."""
+        """Returns the `Notices` of the worker at this place in `names`. The worker's process sends its notices with
+        this object."""
         return Notices(self._pipes[place][1].send, self._notices.watchdog_s)
 
     def started(self, place: int) -> None:

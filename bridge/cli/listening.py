@@ -1,4 +1,5 @@
-"""Says where a bridge listens and how many connections its open files allow, and opens listening sockets."""
+"""Says where a bridge listens and how many connections its limit of open files allows, and opens sockets to listen
+on."""
 
 from __future__ import annotations
 
@@ -26,14 +27,14 @@ class Files:
 
     @classmethod
     def of(cls, settings: Settings, limits: tuple[int, int]) -> Self:
-        """Returns the files of a bridge with these settings. `limits`: the process's soft and hard limit of open
-        files."""
+        """Returns how many files a bridge with these settings wants to open, with the limits. `limits`: the process's
+        soft and hard limits of open files."""
         # Each connection is an open file, and the process needs some files for its connections to RabbitMQ and Redis.
         return cls(wanted=settings.max_connections + _OTHER_FILES, soft=limits[0], hard=limits[1])
 
     @property
     def allowed(self) -> int:
-        """How many files the process can open, if it raises its soft limit."""
+        """How many of the wanted files the process can open, if it raises its soft limit."""
         return self.wanted if self.hard == resource.RLIM_INFINITY else min(self.wanted, self.hard)
 
     @property
@@ -60,8 +61,8 @@ def addresses_of(settings: Settings) -> list[tuple[str, int]]:
 
 
 def listen(host: str, port: int, *, shared: bool) -> socket.socket:
-    """Opens a listening socket. `shared`: other processes may listen on the port too. Ends the command with code 1 if
-    the process can't bind the address."""
+    """Opens a socket and binds it, so that a server can listen on it. `shared`: other processes may listen on the port
+    too. Ends the command with code 1 if the process can't bind the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -17,10 +17,11 @@ _NAMED = (*_SERVERS, *(f"{name}_FILE" for name in _SERVERS), CONFIG, SECRETS_DIR
 
 
 def local_servers(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """Returns settings that name the servers of a running `make run`. Prints a line about them on standard error.
+    """Returns settings that name the servers of a running `make run`. Prints a line about these servers on standard
+    error.
 
-    Empty: no `make run` runs, or the environment names a server or a file of settings. A server from there and a server
-    of `make run` would not belong together.
+    Returns no settings if no `make run` runs, or if the environment names a server or a file of settings. A server of
+    the environment and a server of `make run` would not belong together.
     """
     if any(name.upper() in _NAMED for name in environment):
         return {}

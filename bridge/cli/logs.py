@@ -61,15 +61,22 @@ def quiet_libraries() -> None:
 
 
 def _is_no_reset(record: logging.LogRecord) -> bool:
-    """Whether the record is not about a client that reset its connection in the middle of an answer. uvloop then closes
-    the transport at the first write, and uvicorn takes the error of the next write for the application's."""
+    """Returns False for log records about a client that reset its connection in the middle of an answer, and True for
+    all others.
+
+    uvloop closes the transport at the first write after the reset. uvicorn takes the error of the next write for an
+    error of the application.
+    """
     error = record.exc_info[1] if record.exc_info else None
     return not (isinstance(error, RuntimeError) and "the handler is closed" in str(error))
 
 
 def _is_no_refused_start(record: logging.LogRecord) -> bool:
-    """Whether the record is not about a start that the bridge itself refused: `service.refused` says why. uvicorn logs
-    the traceback of any failed start, and then that it failed."""
+    """Returns False for uvicorn's log records about a start that the bridge itself refused, and True for all others.
+
+    uvicorn logs the traceback of each failed start, and then a line that the start failed. The bridge has already
+    logged the reason as `service.refused`.
+    """
     says = record.getMessage()
     return says != "Application startup failed. Exiting." and not (
         says.startswith("Traceback") and any(f"{kind.__module__}.{kind.__name__}: " in says for kind in _REFUSALS)

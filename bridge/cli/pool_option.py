@@ -37,7 +37,7 @@ def pool_of(settings: Settings, pool: str) -> Settings:
 
 
 def read_settings() -> Settings:
-    """Returns the settings that an operator has given. If they name no server, takes those of a running `make run`.
+    """Returns the operator's settings. If these settings name no server, the servers of a running `make run` are used.
 
     Raises:
         BadParameter: settings are wrong; the text names each.

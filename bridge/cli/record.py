@@ -13,7 +13,7 @@ async def record(service: Service, what: What, *, target: str | None = None, cou
 
     Args:
         service: the default pool's service.
-        target: what the action was done to, such as a token's id; None: nothing single.
+        target: the single object of the action, such as a token's id; None: the action has no single object.
         count: how many messages the action changed; None: the action has no count.
     """
     try:

@@ -1,4 +1,5 @@
-"""Reads a file of schedules, TOML or JSON: `schedules` has a table for each, as `PUT /v1/schedules/{name}` takes it."""
+"""Reads schedules from a TOML or JSON file. Its table `schedules` has a table for each schedule, with the members that
+`PUT /v1/schedules/{name}` takes."""
 
 from __future__ import annotations
 

@@ -75,7 +75,9 @@ def _run(
     notices: Notices | None,
     lifeline: int | None = None,
 ) -> int:
-    """Serves until a signal ends it. Returns the exit code."""
+    """Serves until a signal ends the process. Returns the exit code. `notices`: sends this process's notices to
+    systemd; None: there is no systemd. `lifeline`: the read end of a pipe; the process ends when the parent's write end
+    closes; None: no parent."""
     tracing = start_tracing(os.environ, worker_rpc.name)
     pools = assemble(settings, worker_rpc, tracing)
     pulse = Pulse(settings.answer_within_s)

@@ -11,7 +11,7 @@ from bridge.settings.settings import Settings
 
 
 def end_unavailable(command: str, error: Unavailable, settings: Settings) -> NoReturn:
-    """Ends the command with a text that names the hosts that it asked."""
+    """Ends the command with an error text that names the hosts which the command asked."""
     if isinstance(error, StoreUnavailable):
         failures.end(command, str(error))  # the text names the host of Redis
     hosts = ", ".join(sorted(f"{host}:{port}" for host, port, _ in amqp_endpoints(settings.amqp_url)))

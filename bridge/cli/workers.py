@@ -1,4 +1,4 @@
-"""Runs the worker processes of one `serve`: forks them, restarts one that ends, and stops them together.
+"""Runs the worker processes of one `serve`: forks them, restarts a worker that ends, and stops all workers together.
 
     delaybridge serve
       |-- api-1         each accepts connections on its own sockets, at the same ports
@@ -41,9 +41,10 @@ class Workers:
         within_s: float,
         notices: JoinedNotices | None = None,
     ) -> None:
-        """`work(place, pipe)` runs the worker number `place` and returns its exit code. A worker must stop when the
-        other end of `pipe` is closed. The parent calls `ending` before it stops the workers, and kills workers that
-        have not ended `within_s` seconds later. `notices`: joins the workers' notices for systemd; None: no systemd."""
+        """`names`: the workers' names. `work(place, pipe)` runs the worker number `place` and returns its exit code.
+        `pipe`: the read end of a pipe; a worker must stop when the write end is closed. The parent calls `ending`
+        before it stops the workers, and kills workers that have not ended `within_s` seconds later. `notices`: joins
+        the workers' notices for systemd; None: no systemd."""
         self._names = names
         self._work = work
         self._ending = ending
@@ -54,8 +55,8 @@ class Workers:
         self._started_s = [0.0] * len(names)
 
     def run(self) -> int:
-        """Runs until a signal stops the process or a worker ends with a fatal code. Returns the exit code once all
-        workers have ended: 0 after a signal."""
+        """Runs until a signal stops the process or a worker ends with a fatal code. Then waits until all workers have
+        ended. Returns 0 after a signal, else the fatal code."""
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if our parent ignores it, the kernel keeps no exit codes
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, *_STOP_SIGNALS))
         lifeline = os.pipe()  # its writing end closes with the parent, so no worker outlives a killed parent
@@ -92,8 +93,8 @@ class Workers:
                 self._notices.started(place)
 
     def _wait(self, until_s: float | None) -> int | None:
-        """Waits for a signal and returns its number. `until_s`: by `monotonic()`; None: no limit. Returns None if no
-        signal came in time, or if it is time to read the workers' notices."""
+        """Waits for a signal and returns its number. `until_s`: the deadline, in seconds of `monotonic()`; None: no
+        limit. Returns None if no signal came in time, or if it is time to read the workers' notices."""
         signals = (signal.SIGCHLD, *_STOP_SIGNALS)
         if self._notices is not None:
             self._notices.join()

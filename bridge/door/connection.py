@@ -1,7 +1,8 @@
 """Joins a client's connection with a connection to the broker, and passes bytes in both directions.
 
-The door reads from one side only while the other side takes the bytes. So it holds little more than two buffers for
-both. It also passes heartbeats and logins on, so each side notices when the other pauses.
+The door reads from one side only while the other side takes the bytes. So it holds little more than two buffers for a
+client: one for each direction. It passes heartbeats on, so each side notices when the other side stops. It passes
+logins on, so RabbitMQ checks them.
 """
 
 from __future__ import annotations
@@ -137,8 +138,8 @@ class Connection(asyncio.Protocol):
             self._client.resume_reading()
 
     def leave(self) -> None:
-        """Closes the connection as RabbitMQ does when it shuts down. First lets a frame to the client end that has
-        passed only in part."""
+        """Sends the client `connection.close` with the code 320, as RabbitMQ does when it shuts down. If a frame to the
+        client has passed only in part, waits for the rest of the frame first."""
         self._leaving = True
         self._say_goodbye()
 
@@ -161,13 +162,14 @@ class Connection(asyncio.Protocol):
         self._left(self)
 
     def server_lost(self) -> None:
-        """Closes the client's side after the broker closed its side. What the broker sent still reaches the client."""
+        """Closes the client's side after the broker closed its side. Bytes that the broker has sent still reach the
+        client."""
         if not self._said_goodbye:
             self._server = None
             self.close()
 
     def close(self) -> None:
-        """Closes both sides, each after its buffered bytes are sent, or after `LINGER_S`."""
+        """Closes both sides. The bytes that are buffered for a side are sent first, for `LINGER_S` seconds at most."""
         for transport in (self._client, self._server):
             if transport is not None:
                 transport.close()

@@ -2,7 +2,7 @@
 RabbitMQ itself would delay the message. Pure.
 
 The types and their conversions are those of RabbitMQ's delayed-message plugin: whole numbers, texts of digits, and
-numbers with a fraction, which the plugin cuts off.
+numbers with a fraction. The plugin cuts the fraction off.
 """
 
 from __future__ import annotations

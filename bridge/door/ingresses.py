@@ -1,4 +1,4 @@
-"""Says which exchange, the ingress, takes the delayed messages of a given exchange. Pure."""
+"""Finds the ingress of an exchange: the exchange that takes its delayed messages. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ class Ingresses:
     """Names the ingress of each exchange. The door does not ask the broker whether the ingress exists. If it is
     missing, RabbitMQ refuses the publish and closes the channel (404), so no message loses its delay.
 
-    `ingress_of`: returns the name. `own`: prefix of the bridge's own exchanges. `plain`: exchanges without delays.
-    Publishes to own, plain and `amq.*` exchanges, and to the default exchange, stay as they are.
+    `ingress_of`: returns the name of the ingress for the name of an exchange. `own`: prefix of the bridge's own
+    exchanges. `plain`: exchanges without delays. Publishes to own, plain and `amq.*` exchanges, and to the default
+    exchange, stay as they are.
     """
 
     def __init__(self, ingress_of: Callable[[str], str], *, own: str, plain: Collection[str] = ()) -> None:
@@ -29,7 +30,7 @@ class Ingresses:
         """Returns the name of the exchange's ingress; None: publishes to this exchange stay as they are.
 
         Raises:
-            BadFrame: no exchange can have the ingress's name, so a publish can't be delayed.
+            BadFrame: the ingress's name would be too long for an exchange, so the publish can't be delayed.
         """
         if exchange not in self._known:
             if len(self._known) >= _REMEMBERED:

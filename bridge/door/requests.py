@@ -1,9 +1,9 @@
-"""Passes the bytes that a client sends on to the broker, and changes two methods in them. Pure.
+"""Passes a client's bytes on to the broker, and changes two methods in them. Pure.
 
 A declare of the plugin's exchange type becomes passive. A publish with `x-delay` goes to the ingress of its exchange,
-without the header that makes RabbitMQ 4.4 hold it.
-All other bytes pass unchanged, bodies of any size as they come. The door holds a method or a header until it is whole.
-It holds a publish until its header frame has come, because only that frame shows an `x-delay`.
+without the header that makes RabbitMQ 4.4 hold the message. All other bytes pass unchanged. A body of any size passes
+as it comes. The door holds a method or a header until it is whole. It holds a publish until its header frame has come,
+because only that frame shows an `x-delay`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MARK: Final = delays.NAME  # the name of the plugin's exchange type begins with
 
 class Requests:
     """Changes the bytes that one client sends. `ingress_of`: returns the exchange that takes delayed messages of an
-    exchange; None: there is no such exchange.
+    exchange; None: publishes to that exchange stay as they are.
 
     `delayed` counts the publishes that go to an ingress, `made_passive` the declares that became passive.
     """
@@ -46,7 +46,8 @@ class Requests:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the door may insert its own frame next: no frame has passed only in part."""
+        """Whether the bytes passed so far end at the end of a frame, so that the door may insert its own frame next.
+        False until the client has sent its protocol header."""
         return self._greeted and not self._streaming
 
     @property
@@ -57,7 +58,8 @@ class Requests:
         """Takes the client's next bytes, and returns the bytes that may go to the broker now.
 
         Raises:
-            BadFrame: the client does not speak AMQP 0-9-1, or a frame is too large.
+            BadFrame: the bytes are not AMQP 0-9-1, a frame is too large, or too many publishes wait for their headers.
+                Also if an ingress's name is too long.
         """
         if self._rest:
             data = self._rest + data

@@ -1,4 +1,4 @@
-"""Makes FastAPI answer every error as a problem."""
+"""Makes FastAPI answer errors as problem documents (RFC 9457)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adds the errors that only HTTP has to the bridge's tree of errors."""
+"""Defines the errors that occur only over HTTP, as subclasses of the bridge's errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TooManyValues(BridgeError):
 
 
 class TooManyBytes(Unavailable):
-    """The requests that are being read hold as many bytes together as the process allows."""
+    """The bodies of large requests together hold as many bytes as `BRIDGE_MAX_BUFFERED` allows."""
 
     def __init__(self, limit_bytes: int) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Admits requests: it checks the token before a handler reads the body or does any work."""
+"""Admits requests: checks the token before a handler reads the body or does any work."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class _Scoped(Protocol):
 
 
 class Guard:
-    """The check in front of every operation and wire. `access`: None if no token is required. `local_only`: without
-    tokens, refuses pages of other sites."""
+    """The check in front of every operation and wire. `access`: None if no token is required. `local_only`: if no token
+    is required, refuses requests that pages of other sites make."""
 
     def __init__(self, access: Access | None, *, local_only: bool = False) -> None:
         self._access = access

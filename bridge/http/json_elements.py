@@ -17,7 +17,7 @@ _TO_BRACKET: Final = re.compile(rb'(?:[^"\[\]{}]++|' + _STRING + rb")*+", re.DOT
 
 
 class NoArray(ValueError):
-    """The text is no array, or its brackets or quotes do not fit."""
+    """The text is no array, or its brackets or quotes are unbalanced."""
 
 
 class TooManyElements(Exception):
@@ -25,17 +25,17 @@ class TooManyElements(Exception):
 
 
 def elements(document: bytes, at: int, *, most: int) -> tuple[list[tuple[int, int]], int]:
-    """Returns where the text of each element begins and ends, and the place behind the array. An element may be invalid
-    JSON.
+    """Returns the offsets at which the text of each element begins and ends, and the offset behind the array. An
+    element may be invalid JSON.
 
     Args:
-        at: the place behind the array's opening bracket.
+        at: the offset behind the array's opening bracket.
         most: how many elements the array may have.
 
     Raises:
-        NoArray: the array does not end, or its brackets or quotes do not fit.
+        NoArray: the array does not end, or its brackets or quotes are unbalanced.
         TooManyElements: the array has more than `most` elements.
-        TooManyValues: there are more than half a million brackets.
+        TooManyValues: there are more than half a million opening brackets.
     """
     found: list[tuple[int, int]] = []
     start, depth, brackets = at, 0, 0

@@ -1,4 +1,4 @@
-"""Names the members that the bridge adds to the ASGI scope of a request, for its log."""
+"""Names the keys that the bridge adds to the ASGI scope of a request, for the bridge's log."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ _VALUE: Final = re.compile(rb"[!-~](?:[ -~]{0,510}[!-~])?")
 
 
 def given(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str] | None:
-    """Returns the trace headers for the request's messages. None: it has no `traceparent`, or one beyond the limits."""
+    """Returns the trace headers for the request's messages. None: the request has no `traceparent`, or its value is
+    beyond the limits."""
     for name, value in headers:
         if name == _PARENT:
             return _context(value, headers)

@@ -36,7 +36,8 @@ class Installation:
         return [*_sandbox(self.folder, data_dir, readable), str(path)]
 
     def pid(self, launched: int) -> int:
-        """Returns the program's process id. `launched` is the process id of its command line."""
+        """Returns the program's process id. `launched`: the process id of the started command, which is bubblewrap's
+        for a program from a folder."""
         if self.folder is None:
             return launched
         # bubblewrap stays the parent of the program. Process ids in the sandbox are those of this machine.

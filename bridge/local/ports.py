@@ -12,7 +12,7 @@ LOWEST_PORT = 10_000
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns ports that are free now. No other process with this function gets them while this process lives.
+    """Returns ports that are free now. No other process gets them from this function while this process lives.
 
     The ports are below the range that the kernel uses for outgoing connections. So a server that is killed and started
     again finds its port free.

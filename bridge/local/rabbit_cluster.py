@@ -32,10 +32,10 @@ class _ClusterNode(RabbitNode):
 
 
 class RabbitCluster:
-    """Three nodes on loopback. Each of `nodes` can be stopped, killed, frozen and started separately.
+    """A cluster of `size` nodes on loopback. Each of `nodes` can be stopped, killed, frozen and started separately.
 
     `settings`: more lines of rabbitmq.conf. `advanced`: the text of advanced.config. `epmds`: a port mapper for each
-    node, by which that node finds the others. Without it all nodes share one.
+    node, by which that node finds the others. Without `epmds` all nodes share one port mapper.
     """
 
     def __init__(

@@ -32,11 +32,11 @@ class RabbitNode(Server):
 
     Ports and data stay the same over stop, kill and start. `name` is the part of the node name before the @; the data
     belongs to that name. Nodes of one cluster share one `epmd` and one `cookie`. With `tls` the node also listens for
-    TLS, and asks clients for a certificate of the same authority.
+    TLS. It then asks clients for a certificate that the authority in `tls` has signed.
 
-    Erlang binds its threads to cores, and the busiest thread of each node to the same core. With `one_thread` a node
-    has one thread, on any core. Several nodes on few cores then start in three quarters of the time. `advanced`: the
-    text of advanced.config.
+    By default Erlang binds its threads to cores, and the busiest threads of all nodes share one core. With `one_thread`
+    a node has one thread, on any core. That cuts the time in which several nodes start on few cores by a quarter.
+    `advanced`: the text of advanced.config.
     """
 
     title: ClassVar[str] = "RabbitMQ"

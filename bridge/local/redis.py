@@ -19,10 +19,10 @@ ALL_SLOTS = "0 16383"
 class RedisNode(Server):
     """One Redis server. Ports and data stay the same over stop, kill and start.
 
-    With `appendfsync="always"` Redis writes every change to the disk before it answers. With `cluster_enabled` it is a
-    Redis Cluster of one node that holds all slots. `program` may be another server with Redis' protocol and
-    configuration, such as valkey-server. With `tls` it also listens for TLS, and asks clients for a certificate of the
-    same authority.
+    With `appendfsync="always"` Redis writes every change to the disk before it answers. With `cluster_enabled` the
+    server is a Redis Cluster of one node that holds all hash slots. `program` may be another server with Redis'
+    protocol and configuration, such as valkey-server. With `tls` the server also listens for TLS. It then asks clients
+    for a certificate that the authority in `tls` has signed.
     """
 
     title: ClassVar[str] = "Redis"

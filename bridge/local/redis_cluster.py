@@ -1,4 +1,4 @@
-"""Runs Redis servers that share the slots of one Redis Cluster."""
+"""Runs Redis servers that share the hash slots of one Redis Cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SLOTS = 16_384
 
 
 class _Master(RedisNode):
-    """A node with a part of the slots. It serves its part even while another node is away."""
+    """A node with a part of the hash slots. It serves its part even while another node is away."""
 
     slots: tuple[int, int] = (0, 0)  # the first slot, and the one after the last
     met: bool = False  # whether the other nodes know it
@@ -84,7 +84,7 @@ class RedisCluster:
         self.stop()
 
     def start(self) -> None:
-        """Starts every node that is down, and waits until the nodes serve all slots."""
+        """Starts every node that is down, and waits until the nodes serve all hash slots."""
         for node in self.nodes:
             if not node.running:
                 node.launch()

@@ -27,8 +27,7 @@ def data_dir(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def running_servers(folder: Path) -> RunningServers | None:
-    """Returns the servers of the running stack whose folder this is. None: no stack has run there, or its bridge has
-    ended."""
+    """Returns the servers of the stack that runs in `folder`. None: no stack has run there, or its bridge has ended."""
     try:
         content = json.loads((folder / "run.json").read_text())
         if not any(Path(f"/proc/{pid}").exists() for pid in content["pids"]["bridge"]):

@@ -119,7 +119,8 @@ class Server(ABC):
         self.stop()
 
     def start(self) -> None:
-        """Starts the server and waits until it answers. Does nothing if it runs. Raises LocalError if that fails."""
+        """Starts the server and waits until it answers. Does nothing if the server runs already. Raises LocalError if
+        it does not start."""
         if self.running:
             return
         self.launch()

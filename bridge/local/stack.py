@@ -30,7 +30,8 @@ RESTART_PAUSE_SECONDS = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class StackSettings:
-    """The settings of `make run`. With a URL of RabbitMQ or Redis, the stack uses that server and starts none."""
+    """The settings of `make run`. With `amqp_url` or `redis_url`, the stack uses that server and does not start its
+    own."""
 
     http_port: int = 8080  # 0: any free one
     amqp_url: str | None = None
@@ -82,7 +83,7 @@ class Stack:
 
     @property
     def stores(self) -> list[Server]:
-        """The servers with data that the stack has started itself."""
+        """The Redis and RabbitMQ servers that the stack runs itself."""
         return [server for server in (self.redis, self.rabbitmq) if server is not None]
 
     def start(self) -> None:

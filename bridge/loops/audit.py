@@ -50,7 +50,8 @@ _Repair = ChangeVerdict | NackVerdict | ReturnedVerdict
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overdue:
     """A message without a live copy, as the audit found it. `body_kept`: Redis has the body, so the message can be sent
-    again. `done`: what the audit did: `resent`; `expired`, as the time to live has passed; or None for nothing."""
+    again. `done`: `resent` if the audit sent the message again, `expired` if it ended the message after its time to
+    live, None if it did nothing."""
 
     record: Record
     overdue_ms: int  # since the moment at which the copy should have arrived
@@ -121,14 +122,14 @@ class Audit:
         return self._every_s
 
     async def run_once(self, *, repair: bool = True) -> Pass | None:
-        """Looks at up to a thousand records, from the place where the last pass ended. `repair`: also repairs lost
+        """Looks at about a thousand records, from the place where the last pass ended. `repair`: also repairs lost
         messages.
 
         Returns None while the checkpoint is behind, and for the time BRIDGE_AUDIT_GRACE after that: copies are late
         then, not lost.
 
         Raises:
-            Unavailable: some messages may be repaired.
+            Unavailable: a server did not answer; some messages may be repaired already.
         """
         if await self._behind():
             self._behind_s = monotonic()
@@ -196,14 +197,15 @@ class Audit:
         return len(entries), found
 
     async def _look(self, topic: str, ids: Sequence[str], states: Sequence[State], *, repair: bool) -> list[Overdue]:
-        """Reads these messages again, with their bodies. Returns those that are still lost. `repair`: repairs these
-        messages first."""
+        """Reads the messages again, with their bodies. Returns those that are still lost. `repair`: repairs them
+        first."""
         looked = await self._overdue([self._records.look(topic, message_id) for message_id in ids], states)
         lost = [_lost(outcome) for outcome in looked]
         return await self._repair(lost) if repair else [message.overdue for message in lost]
 
     async def _overdue(self, calls: Sequence[Call[Asked]], states: Sequence[State]) -> list[Asked]:
-        """Asks Redis about messages. Returns the outcomes of messages whose copy is late by at least the grace."""
+        """Asks Redis about messages. Returns the outcomes of messages in `states` whose copy is late by at least
+        BRIDGE_AUDIT_GRACE."""
         return [
             outcome
             for outcome in await self._store.run(calls)
@@ -213,8 +215,8 @@ class Audit:
         ]
 
     async def _repair(self, lost: Sequence[_Lost]) -> list[Overdue]:
-        """Ends messages whose time to live has passed, and sends other messages again. Returns all with their
-        `done`."""
+        """Ends messages whose time to live has passed, and sends other messages again. Returns all of `lost`, each with
+        `done` set."""
         now_ms = int(self._store.clock.now_ms())
         steps = [self._step(message, now_ms) for message in lost]
         repaired: list[Overdue] = []
@@ -228,7 +230,8 @@ class Audit:
         return repaired
 
     def _step(self, message: _Lost, now_ms: int) -> Step[_Repair]:
-        """Returns the repair of one message: nothing if Redis did not keep its body."""
+        """Returns the step that ends the message if its time to live has passed, or sends it again. The step does
+        nothing if Redis did not keep the body of a message to send."""
         record = message.overdue.record
         if 0 < record.expires_ms <= now_ms:
             return Update(self._expired(record))
@@ -249,14 +252,14 @@ class Audit:
         return self._records.change(record, next_nonce=nonce, arrives_ms=due_ms, due_ms=due_ms)
 
     def _expired(self, record: Record) -> Call[Outcome[ReturnedVerdict]]:
-        """Ends a message whose time to live has passed. The call uses the script for copies that come back from a
-        queue, and changes nothing else."""
+        """Returns the call that ends a message whose time to live has passed. The call uses the script for copies that
+        come back from a queue, and changes nothing else."""
         copy = successor(record, Envelope(), nonce=record.nonce, attempt=record.attempts, due_ms=record.due_ms)
         return self._records.returned(replace(copy, epoch=record.epoch), by_ttl=False)
 
 
 def _done(verdict: _Repair) -> str | None:
-    """Returns what `Overdue.done` says. None: the record has changed since the audit found it."""
+    """Returns the value of `Overdue.done` for a verdict. None: the record has changed since the audit found it."""
     match verdict:
         case ChangeVerdict.CHANGED | NackVerdict.NACKED:
             return "resent"

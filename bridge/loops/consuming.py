@@ -44,8 +44,8 @@ async def work(
     at_once: int = 1,
     beside: Sequence[Coroutine[Any, Any, None]] = (),
 ) -> NoReturn:
-    """Repeats `run_once` until the channel is lost or a run fails. `at_once`: how many runs go on side by side.
-    `beside`: other work that goes on until then.
+    """Repeats `run_once` until the channel is lost or a run fails. `at_once`: how many runs go on at a time. `beside`:
+    other coroutines that run until the same moment.
 
     Raises:
         BrokerUnavailable: the channel is lost.

@@ -61,7 +61,7 @@ class Operations:
         return (monotonic() - began_s) * _REST if worked else _LOOK_EVERY_S
 
     async def run_once(self) -> bool:
-        """Changes a portion of an operation, and saves the next portion. Returns False if no operation is to be worked
+        """Changes a portion of an operation, and saves the next portion. Returns False if there is no operation to work
         on.
 
         Raises:
@@ -84,8 +84,12 @@ class Operations:
         return True
 
     async def _work_on(self, work: Work) -> None:
-        """Changes a portion. If the operation goes on in this process, keeps the work for the next run. Raises as
-        `run_once`."""
+        """Changes a portion. If the operation goes on in this process, keeps the work for the next run.
+
+        Raises:
+            Lost: another process may have leased the operation.
+            Unavailable: as in `run_once`.
+        """
         try:
             goes_on = await self._portion(work)
         except Unavailable:
@@ -158,7 +162,7 @@ class Operations:
             await self._actions.record(action)
 
     async def _find(self, work: Work) -> None:
-        """Finds the messages of the next portion. Sets `is_last` if there are no more behind them."""
+        """Finds the messages of the next portion. Sets `is_last` if no further messages follow the portion."""
         most, taken = work.bulk.most, work.progress.taken
         limit = PORTION if most is None else min(PORTION, most - taken)
         if limit <= 0:

@@ -1,8 +1,8 @@
 """Plans schedules, so that their ticks are sent in time. Every process with the role `checkpoint` runs this loop.
 
 There is no leader: each process leases the schedules that are to be planned next, for a few seconds
-(`bridge/service/schedules/planner.py`). At its start, and again after Redis was emptied, a process stores the schedules
-of its file.
+(`bridge/service/schedules/planner.py`). A process stores the schedules of the file BRIDGE_SCHEDULES_FILE when it
+starts, and again after Redis was emptied.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SHORTEST_PAUSE_S: Final = 0.02
 
 class Schedules:
     def __init__(self, pools: Pools, declared: Mapping[str, Spec]) -> None:
-        """`declared`: the schedules of the file, by name."""
+        """`declared`: the schedules of the file BRIDGE_SCHEDULES_FILE, by name."""
         self._pools = pools
         self._declared = declared
         self._is_begun = False
@@ -67,7 +67,8 @@ class Schedules:
         return bool(leases)
 
     async def _apply(self) -> None:
-        """Stores the schedules of the file in Redis. Schedules that Redis already has stay as they are."""
+        """Puts the schedules of the file into Redis. A stored schedule that differs from the file is changed, but a
+        paused one stays paused."""
         schedules = Stored(self._pools)
         for name, spec in self._declared.items():
             try:

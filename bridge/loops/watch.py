@@ -28,8 +28,8 @@ _STEP_SHOWN_S = 3_600.0
 
 
 class Watch:
-    """The loop that inspects. `findings`: of the latest inspection. `policies`: says for health whether inspections
-    look at RabbitMQ's policies."""
+    """The loop that inspects RabbitMQ and Redis. `findings`: those of the latest inspection. `policies`: a text for
+    health, which says whether inspections look at RabbitMQ's policies."""
 
     def __init__(self, context: Context) -> None:
         self._broker = context.broker
@@ -49,7 +49,9 @@ class Watch:
         return [finding for finding in self.findings if finding.severity == "error"]
 
     async def run(self) -> NoReturn:
-        """Inspects for ever. Tries again every second while a server is away, or while a finding breaks a promise."""
+        """Inspects at the start, and then every `BRIDGE_VERIFY_EVERY` if that is not 0. Tries again every second while
+        a server is away. While a finding breaks a promise, inspects again after a second, or after five times the
+        inspection's duration if that is longer."""
         await retrying(self.status, self._inspect)
 
     async def _inspect(self) -> float | None:

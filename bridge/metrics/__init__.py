@@ -1,1 +1,2 @@
-"""Defines the metrics for Prometheus, one module for each theme. All but those of `states` belong to this process."""
+"""Defines the metrics for Prometheus, one module for each theme. The metrics of `states` are the same in every process;
+all other metrics belong to this process."""

@@ -1,4 +1,4 @@
-"""Counts what passes through `delaybridge door`."""
+"""Counts the connections, bytes and publishes of `delaybridge door`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Reads how many messages passed this process so far, and how late it released them, for the overview.
+"""Reads how many messages passed through this process so far, and how late it released them. The overview shows both
+(`bridge/service/pools/overview.py`).
 
 The counts are those of the metrics. They are JSON values, because another process may ask for them.
 """
@@ -20,9 +21,9 @@ _LAG: Final = "delaybridge_release_lag_seconds"
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The sums of what some processes counted. `at_s`: the moment of the reading, by `monotonic()`. `by_step`: counts
-    by step, then by the topic's label. `lags`: how many releases were no later than a bucket's bound, by this bound in
-    seconds."""
+    """The sums of the counts of several processes. `at_s`: the moment of the reading, by `monotonic()`. `by_step`:
+    counts by step, then by the topic's label. `lags`: for each bucket's upper bound in seconds, how many releases were
+    no later than this."""
 
     at_s: float
     by_step: Mapping[str, Mapping[str, float]]

@@ -68,7 +68,7 @@ def _named(metric: str, by_process: Mapping[str, Mapping[str, Any]]) -> dict[str
 
 
 def _of_processes(family: Metric, samples_by_process: Mapping[str, list[Any]]) -> Metric:
-    """The metric with the samples of each process, which the label `process` tells apart."""
+    """Returns the metric with the samples of all processes. The label `process` tells the processes apart."""
     each = Metric(family.name, family.documentation, family.type)
     for process, samples in samples_by_process.items():
         for name, labels, value in samples:

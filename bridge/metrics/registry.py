@@ -14,7 +14,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 def counter(name: str, text: str, *labels: str) -> Counter:
-    """A counter. Prometheus shows its name with `_total` at the end."""
+    """Makes a counter. Prometheus shows its name with `_total` at the end."""
     return Counter(f"delaybridge_{name}", text, labels, registry=REGISTRY)
 
 
@@ -23,5 +23,5 @@ def gauge(name: str, text: str, *labels: str) -> Gauge:
 
 
 def histogram(name: str, text: str, *labels: str, buckets: Sequence[float]) -> Histogram:
-    """A histogram. `buckets`: the upper bounds of the buckets, without the last bound, which is infinite."""
+    """Makes a histogram. `buckets`: the upper bounds of the buckets, without the last bound, which is infinite."""
     return Histogram(f"delaybridge_{name}", text, labels, registry=REGISTRY, buckets=buckets)

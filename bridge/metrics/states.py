@@ -41,7 +41,8 @@ _LABELS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicState:
-    """Figures of one topic's messages. `by_state` and `by_due`: counts by the value of the label `state` or `due`."""
+    """Figures of one topic's messages. `by_state` and `by_due`: counts by the value of the label `state` or `due`.
+    `oldest_overdue_ms`, `oldest_ready_ms`: for how many ms the oldest overdue or ready message has been due."""
 
     by_state: Mapping[str, int]
     by_due: Mapping[str, int]

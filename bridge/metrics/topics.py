@@ -1,8 +1,8 @@
 """Bounds the label `topic`: a limited number of topics have a label of their own, and all others share `_other`.
 
 A topic keeps its label until the process ends: if another topic took the label's place, counters would fall. Each
-process gives labels to the topics that it counts first. Gauges of messages must be the same in every process, so there
-the first topics by name have a label.
+process gives labels to the topics that it counts first. Gauges of messages must be the same in every process, so in
+gauges the first topics by name have a label.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Labels:
         return {topic: topic if topic in own else OTHER for topic in topics}
 
     def summed(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """Returns the sums of `counts`, counts by topic, for each label that gauges show."""
+        """Returns the sum of `counts` for each label that gauges show. `counts`: a number for each topic."""
         sums: dict[str, int] = {}
         for topic, label in self.by_name(counts).items():
             sums[label] = sums.get(label, 0) + counts[topic]

@@ -41,10 +41,10 @@ class Action:
     """One action.
 
     `who`: the id of the caller's token, or one of the constants above: `NO_TOKEN` if the bridge asks for no token,
-    `COMMAND_LINE`, or `LMSTFY` for lmstfy's wire, whose tokens have no ids. `name`: the token's name. `target`: the
-    message id, the token id or the namespace of lmstfy's token that the action is about. `count`: how many messages the
-    action changed; None if it is not about messages. `done`: False if a server did not answer, so the action may be
-    done in part. `request_id`: "" on the command line.
+    `COMMAND_LINE`, or `LMSTFY` for lmstfy's wire, whose tokens have no ids. `name`: the token's name. `target`: the id
+    or name of the message, token, schedule or bulk operation that the action is about, or the namespace of lmstfy's
+    token. `count`: how many messages the action changed; None if it is not about messages. `done`: False if a server
+    did not answer, so the action may be done in part. `request_id`: "" on the command line.
     """
 
     what: str

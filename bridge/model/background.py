@@ -1,7 +1,7 @@
 """Begins tasks that nobody awaits, and logs their errors, which would be lost otherwise.
 
-asyncio reports such an error only when it has discarded the task. That may be hours later, and is not in the log's
-form.
+asyncio reports such an error only when the task is garbage-collected. The report may come hours later, and does not
+have the log's form.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def ended(name: str, task: asyncio.Task[Any]) -> None:
 def failed(name: str, error: BaseException) -> None:
     """Logs an error of the task `name`, at most once a minute for each kind of error.
 
-    Skips `Unavailable`: each caller that needs the absent server reports that by itself.
+    Skips `Unavailable`: each caller that needs the absent server reports the absence itself.
     """
     if isinstance(error, Unavailable):
         return

@@ -1,8 +1,9 @@
 """Keeps a circuit breaker: while a server does not answer in time, one call at a time probes it, and others fail fast.
 
-The breaker only saves waiting. So only a timeout opens it. A refused connection or an error costs no time; if it
-counted, callers would be refused after the server is back. One timeout is enough if the server answered nobody since
-that call began. If the server did answer another call, the call was slow and the server is not away.
+The breaker only saves waiting. So only a timeout opens it. A refused connection or an error costs no time; if such a
+failure opened the breaker, callers would be refused after the server is back. One timeout is enough if the server has
+answered no call since the timed-out call began. If it has answered another call, only the timed-out call was slow, and
+the server is not away.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ class BreakerState(IntEnum):
 
 
 class Breaker:
-    """Admits or refuses calls of one server. Moments are seconds of a monotonic clock. `began_s` identifies a call: the
-    moment when the breaker admitted the call."""
+    """Admits or refuses calls to one server. Moments are seconds of a monotonic clock. `began_s`: the moment when the
+    breaker admitted a call, which identifies the call."""
 
     def __init__(self, *, open_s: float = _OPEN_S, longest_s: float = _LONGEST_S) -> None:
-        """`open_s`: how long the breaker stays open first. Each failed probe doubles the time, up to `longest_s`."""
+        """`open_s`: how many seconds the breaker stays open after the first timeout. Each failed probe doubles the
+        time, up to `longest_s`."""
         self.state = BreakerState.CLOSED
         self.troubled_s = -inf
         """When a call last failed or timed out, or was not made because the server would not take it."""
@@ -106,8 +108,8 @@ def guarded(
     *,
     timeouts: tuple[type[Exception], ...] = (TimeoutError,),
 ) -> Iterator[GuardedCall]:
-    """Runs its body as one call of `server`, and reports to the breaker how it ended. `timeouts`: the exceptions that
-    mean a passed time limit.
+    """Runs the body of the `with` statement as one call to a server, and reports to the breaker how the call ended.
+    `server`: its name in errors. `timeouts`: the exceptions that mean a passed time limit.
 
     Raises:
         Unavailable: of the class `refused`, at once, if the breaker refuses the call.

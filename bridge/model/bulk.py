@@ -59,7 +59,7 @@ class Bulk:
 
     `filter`: it names only states that the action can change. `reach`: the topics that the caller may use. `began_ms`:
     when the request began; a message that was created later does not match. `due_ms`: the new due moment, for `move`
-    and `run-now`. `most`: change only the first `most` messages, by topic and due moment; None: all.
+    and `run-now`. `most`: change only the first `most` messages, by due moment; None: all.
     """
 
     action: BulkAction
@@ -88,8 +88,8 @@ class Bulk:
     def has_moved(self, record: Record, now_ms: int) -> bool:
         """Whether the action has moved the message: the message is due at the moment that the action sets.
 
-        If that moment is past, the message is due at the moment of the move instead. So any due moment from the
-        action's moment to `now_ms` counts.
+        If `due_ms` was past at the move, the message became due at the moment of the move. So any due moment from
+        `due_ms` to `now_ms` counts.
         """
         moves = self.action in (BulkAction.MOVE, BulkAction.RUN_NOW)
         return moves and self.due_ms <= record.due_ms <= max(self.due_ms, now_ms)
@@ -119,8 +119,8 @@ class Bulk:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How many messages an action has changed, and how many it could not change. `failures`: why, for the first of
-    these."""
+    """How many messages an action has changed, and how many it could not change. `failures`: the first `MOST_FAILURES`
+    failures, each with the reason."""
 
     done: int = 0
     failed: int = 0
@@ -161,8 +161,8 @@ class OperationState(StrEnum):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BulkOperation:
     """An action on so many messages that a process works on it in the background. `who`: as in `Action`. `matched`: how
-    many messages matched at the begin. `ended_ms`: 0 while the operation runs. `reason`: why the operation failed, else
-    empty."""
+    many messages matched when the operation began. `ended_ms`: 0 while the operation runs. `reason`: why the operation
+    failed, else empty."""
 
     id: str
     bulk: Bulk

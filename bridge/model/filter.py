@@ -72,7 +72,8 @@ class Filter:
 
 
 def to_json(wanted: Filter) -> dict[str, Any]:
-    """The filter as a value for JSON, without the parts that match every message. Moments are Unix milliseconds."""
+    """Returns the filter as a value for JSON, without the parts that match every message. Moments are Unix
+    milliseconds."""
     parts = {
         "topic": wanted.topic,
         "state": [state.label for state in wanted.states] or None,

@@ -27,14 +27,14 @@ token_id = _token_id.get
 
 
 def current() -> str:
-    """The id of the request for which the task works; `NOBODY` for shared work."""
+    """Returns the id of the request for which the task works; `NOBODY` for shared work."""
     return _request_id.get()
 
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """Within this context, the task works for no request. The tasks that it begins work for none either, such as those
-    of a new connection."""
+    """Within this context, the task works for no request. Tasks that it begins there, such as the tasks of a new
+    connection, work for no request either."""
     former, former_token = _request_id.set(NOBODY), _token_id.set(NOBODY)
     try:
         yield

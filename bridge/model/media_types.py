@@ -1,4 +1,4 @@
-"""Says of a content type whether bodies of it are JSON, or text in UTF-8. Pure."""
+"""Says whether a content type means JSON, or text in UTF-8. Pure."""
 
 from __future__ import annotations
 

@@ -42,7 +42,8 @@ def valid_id(message_id: str) -> bool:
 def is_path_step(name: str) -> bool:
     """Whether the name, or a part of it between slashes, is `.` or `..`.
 
-    HTTP clients and proxies resolve these as steps in a path, and ask for another path. So new names must not be such.
+    HTTP clients and proxies resolve such a part as a step in a path, and ask for another path. So new names must not
+    have such parts.
     """
     return "." in name and any(part in (".", "..") for part in name.split("/"))
 
@@ -53,7 +54,8 @@ def may_be_sent(message_id: str) -> bool:
 
 
 def id_of(name: str) -> str:
-    """Returns the message id for a client's name: the name, or a digest of a name that is not a valid id."""
+    """Returns the message id for a client's name: the name itself, or `job-` and a digest of the name if the name can't
+    be an id."""
     return name if may_be_sent(name) and not is_path_step(name) else f"job-{digest(name)}"
 
 
@@ -68,10 +70,10 @@ def aside_id(message_id: str, nonce: int) -> str:
 
 
 def own_life_id(message_id: str, created_ms: int) -> str:
-    """Returns the new id of a message whose id another message has taken, because Redis had lost the first one's
-    record.
+    """Returns the new id of a message whose id another message has taken, because Redis had lost the record of the
+    first message.
 
-    `created_ms`: when the first message was created, in Unix ms.
+    `created_ms`: when the first message, which gets the new id, was created, in Unix ms.
     """
     return f"{message_id}~born{created_ms}"
 
@@ -86,7 +88,7 @@ UNSET: Final = -1
 
 
 class State(IntEnum):
-    """The state of a message. The codes are those of the camellia wire. No answer ever shows 0."""
+    """The state of a message. The codes are those of the camellia wire. No answer ever shows `UNCONFIRMED`."""
 
     UNCONFIRMED = 0
     WAITING = 1
@@ -139,9 +141,9 @@ class Envelope:
     """The content of a message. Exactly these bytes and headers reach the consumer.
 
     `properties`: further AMQP properties that an AMQP client set. `target` None: the message goes to the topic's ready
-    queue. `written`: encoded bytes, type included, of headers whose Python values do not show the AMQP type that a
-    client chose. Redis does not keep `written`. `body_digest`: the digest of a body that Redis did not keep, to compare
-    it with the body of a repeated send. Empty if nobody may send the id again.
+    queue. `written`: by name, the AMQP bytes of header values, type included. It has the headers whose Python values do
+    not show the AMQP type that the client chose. Redis does not keep `written`. `body_digest`: the digest of a body
+    that Redis did not keep, to compare it with the body of a repeated send. Empty if nobody may send the id again.
     """
 
     content_type: str = JSON_TYPE  # empty: an AMQP client set none

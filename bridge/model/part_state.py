@@ -29,9 +29,9 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The bridge has a bug, or met data that it can't read. `error`: the class name of the latest error. Its text is
-    left out, because it may hold data of clients. `since_ms`: when the first error came, in Unix ms. `count`: how many
-    errors came since."""
+    """The bridge has a bug, or met data that it can't read. `error`: the class name of the latest error. The error's
+    text is left out, because it may hold data of clients. `since_ms`: when the first error came, in Unix ms. `count`:
+    how many errors came since then, the first one included."""
 
     error: str
     since_ms: int
@@ -49,7 +49,7 @@ OK: Final = Ok()
 
 
 def text_of(state: PartState) -> str:
-    """The state as health shows it: "ok", or the reason why not."""
+    """Returns the state as health shows it: "ok", or the reason why not."""
     match state:
         case Starting():
             return "starting"

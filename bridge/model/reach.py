@@ -1,4 +1,4 @@
-"""Defines which topics a caller may use. Work of the caller that goes on after the call may use no others."""
+"""Defines which topics a caller may use. The limit also holds for work of the caller that goes on after the call."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 
 class Names(NamedTuple):
-    """How errors call the three files: by the names of settings, or of options."""
+    """The names by which errors call the three TLS files: names of settings, or of options."""
 
     ca: str
     cert: str
@@ -35,7 +35,8 @@ def client_context(ca: Path | None, cert: Path | None, key: Path | None, names: 
 
 
 def check_server_files(settings: str, cert: Path | None, key: Path | None) -> None:
-    """Checks that a server can use its certificate and key. `settings`: how the names of both settings begin.
+    """Checks that a server can use its certificate and key. `settings`: the common beginning of the names of both
+    settings, such as `BRIDGE_HTTP`.
 
     Raises:
         ValueError: names the setting whose file can't be used.

@@ -78,10 +78,11 @@ class Leased:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """What to change of a waiting message. A None leaves the part as it is. At most one of `delay_ms` and
+    """The changes to a waiting message. A part that is None stays as it is. At most one of `delay_ms` and
     `deliver_at_ms` is set.
 
-    `envelope`: the whole new content. `ttl_ms` counts from the due moment. `labels`: as `labels.packed` writes them."""
+    `envelope`: the whole new content. `ttl_ms` counts from the due moment. `labels`: as `labels.packed` writes them.
+    """
 
     envelope: Envelope | None = None
     delay_ms: int | None = None
@@ -136,7 +137,7 @@ class Backoff:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """What a topic sets for its messages, as it is stored. For a field that is None, the bridge's setting counts."""
+    """A topic's policy for its messages, as it is stored. For a field that is None, the bridge's setting counts."""
 
     release: Release = Release.CHECKED
     max_retry: int | None = None
@@ -189,14 +190,15 @@ class Effective(Policy):
 
     @property
     def jitter(self) -> float:
-        """The most that is added to a back-off, as a share of it. 0 for a back-off that the topic itself sets."""
+        """The largest jitter that is added to a back-off, as a share of the back-off. 0 if the topic itself sets the
+        back-off."""
         return JITTER if self.own.backoff is None else 0.0
 
     def ttl_of(self, draft: Draft) -> int | None:
         """Returns how many ms a draft's message lives after its due moment; None: for ever.
 
-        A client of a wire that sets no time to live means for ever. So for it the topic's value counts, but not the
-        bridge's default.
+        If a client of a wire sets no time to live, the client means for ever. So the topic's value counts for the
+        message, but not the bridge's default.
         """
         if draft.ttl_ms is not None:
             return draft.ttl_ms
@@ -209,7 +211,7 @@ class Effective(Policy):
         """Returns how many ms a message waits for its next delivery. `failures`: failed deliveries so far, at least 1.
 
         The jitter spreads messages that fail together. The message's id and `failures` determine its jitter. So two
-        processes that decide about one failure get one result.
+        processes that decide about one failure compute the same wait.
         """
         after_ms = self.backoff.delay_ms(failures)
         share = crc32(f"{failures} {message_id}".encode()) / 2**32

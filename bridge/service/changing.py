@@ -184,9 +184,9 @@ def change_step(
     """Decides how to change a waiting message. If the content stays and the live copy arrives early enough, only the
     record changes. Otherwise a successor is published. Pure.
 
-    `due_ms`: the new due moment in Unix ms; None: it stays. `keep_body_max`: as in `envelopes.pack`. `seen`: changes
-    only this version (`Record.version`); empty: any. `only_later`: if the record has a later due moment by then, that
-    stays.
+    `due_ms`: the new due moment in Unix ms; None: the due moment stays. `keep_body_max`: as in `envelopes.pack`.
+    `seen`: the only version of the record (`Record.version`) that the step may change; empty: any version.
+    `only_later`: if the record's due moment is later than `due_ms` when the step runs, the record's due moment stays.
 
     Raises:
         BodyNotKept: the change needs a successor, and the body was neither given nor kept.

@@ -29,5 +29,6 @@ class Context:
     tracing: Deliveries | None = None
 
     def part_name(self, part: str) -> str:
-        """Returns the name of a part of this pool (a server or a loop) among the parts of all pools."""
+        """Returns the name that a part of this pool (a server or a loop) has among the parts of all pools. Outside the
+        default pool, the name begins with the pool's name."""
         return part if self.pool == DEFAULT else f"{self.pool}/{part}"

@@ -67,8 +67,9 @@ class KnownTopics:
         """Waits until the list names topics that RabbitMQ has, but at most a second. Later calls do not wait for these
         topics again.
 
-        RabbitMQ finds a new queue before the queue has a leader. Then it closes the connection of a get or a consume.
-        The process that declares the queue puts the topic on the list once there is a leader.
+        RabbitMQ finds a new queue before the queue has a leader. If a client gets or consumes from the queue then,
+        RabbitMQ closes the client's connection. The process that declares the queue puts the topic on the list once
+        there is a leader.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(_DECLARED_WITHIN_S):

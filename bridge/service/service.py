@@ -173,8 +173,7 @@ class Service:
         return not any(task.done() for task in self._running)
 
     async def start(self) -> None:
-        """Connects, and starts the loops. If a server is away, the loops wait for it, and health reports that
-        meanwhile.
+        """Connects, and starts the loops. While a server is away, the loops wait for it, and health reports this.
 
         Raises as `connect` does.
         """
@@ -212,8 +211,8 @@ class Service:
         self.dead.end_sweeps()
 
     async def stop(self) -> None:
-        """Stops the loops, waits for sends and pulls in flight, and closes the connections. Waits for the grace period
-        at most; then it cancels what has not ended."""
+        """Stops the loops, waits for sends and pulls in flight, and closes the connections. After the grace period it
+        cancels the tasks that have not ended."""
         for running in self._running:
             running.cancel()
         ending = [

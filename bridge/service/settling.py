@@ -55,7 +55,7 @@ class Settling:
         return [AckResult(id=None, verdict=AckVerdict.UNKNOWN) if lease is None else next(acked) for lease in leases]
 
     async def ack_delivered(self, topic: str, message_ids: Sequence[str]) -> list[AckResult]:
-        """Acks the live messages of these ids that a consumer may have received, leased or not. The result for a
+        """Acks the live messages of these ids, leased or not, if a consumer may have received them. The result for a
         message that waits for its first delivery, and is not due, is `NOT_LEASED`.
 
         Raises:
@@ -72,8 +72,8 @@ class Settling:
         return await self._ack(topic, [(message_id, None, None) for message_id in message_ids])
 
     async def ack(self, topic: str, message_id: str, receipt: str | None) -> Message:
-        """Acks one message and returns it. `receipt` None: acks the live message, leased or not, if a consumer may have
-        received it.
+        """Acks one message and returns it. Without a receipt, it acks the live message, leased or not, if a consumer
+        may have received it.
 
         Raises:
             NotFound, LeaseEnded, StoreUnavailable
@@ -97,11 +97,12 @@ class Settling:
     async def nack(
         self, topic: str, message_id: str, *, receipt: str | None, delay_ms: int | None, reason: str | None
     ) -> Message:
-        """Gives a leased message back, so that it is delivered again: after `delay_ms`, or after the topic's back-off
-        if that is None.
+        """Gives a leased message back, so that it is delivered again after `delay_ms`. `delay_ms` None: after the
+        topic's back-off.
 
         A message whose retries are used up becomes a dead letter. If Redis did not keep the body, the message comes
-        back only when its lease would have ended. If its retries are used up too, it stays leased until then.
+        back when its lease would have ended, at the earliest. If its retries are used up too, it stays leased until
+        then, and then becomes a dead letter.
 
         Raises:
             NotFound, LeaseEnded, Unavailable
@@ -235,8 +236,8 @@ def _result(message_id: str, outcome: Outcome[AckVerdict]) -> AckResult:
 
 
 def _named(message_id: str, receipt: str | None) -> tuple[int | None, int | None]:
-    """Returns epoch and nonce of the lease that the receipt names. Both are None without a receipt, and the nonce is
-    None if the receipt has none."""
+    """Returns epoch and nonce of the lease that the receipt names. Without a receipt, both are None. If the receipt has
+    no nonce, the nonce is None."""
     if receipt is None:
         return None, None
     lease = receipts.read(receipt)

@@ -26,8 +26,8 @@ _UNREADY_EVERY_S: Final = 1.0
 
 
 class Notices:
-    """Sends the notices of one process. `watchdog_s`: systemd restarts the service if it sends nothing for this
-    long."""
+    """Sends the notices of one process. `watchdog_s`: in seconds. If systemd watches the service, systemd restarts the
+    service after this time without WATCHDOG=1."""
 
     def __init__(self, send: Callable[[bytes], object], watchdog_s: float) -> None:
         self.watchdog_s = watchdog_s
@@ -37,7 +37,8 @@ class Notices:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self | None:
-        """Makes the notices to the service manager that started this process. None: no manager wants them."""
+        """Returns the notices of this process, which go to the service manager that started it. None: the manager asks
+        for no notices."""
         address = environment.get("NOTIFY_SOCKET")
         if not address:
             return None

@@ -54,7 +54,7 @@ def queues_page(management_url: str, amqp_url: str) -> str:
 
 
 def without_password(text: str) -> str:
-    """Returns the URLs with `***` in place of each password. The options of a Redis URL may also have passwords."""
+    """Returns the URLs with `***` in place of each password. Also masks passwords in the options of a Redis URL."""
     return _OPTION.sub(_masked_option, _LOGIN.sub(r"://\1:***@", text))
 
 

@@ -1,6 +1,8 @@
-"""Collects the settings that an operator has given, as texts, and where each came from. This module checks no value.
+"""Collects the settings that an operator has given, as texts, and the source of each setting. This module checks no
+value.
 
-If a setting is in several places, the last of them in this list counts. The list shows them for the setting `lease`:
+An operator can give a setting in four places. If several places have the setting, the last place in the list counts.
+The list shows the places for the setting `lease`:
 
     file          the key `lease` of the TOML file that BRIDGE_CONFIG names
     secret        the file `bridge_lease` in the folder that BRIDGE_SECRETS_DIR names
@@ -29,7 +31,8 @@ _FILE: Final = "_file"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Given:
-    """A setting as text. `place`: the kind of its source. `origin`: the variable, the file, or the file and its key."""
+    """A setting as text. `place`: the kind of its source. `origin`: the name of the variable, the path of the file, or
+    the path of the TOML file and the key."""
 
     text: str
     place: Place
@@ -40,7 +43,8 @@ def given_settings(environment: Mapping[str, str], settings: Collection[str]) ->
     """Returns the given settings by name. `settings`: the names of all settings, in lower case.
 
     Raises:
-        WrongSettings: a file can't be read, a key is unknown, or a setting is given twice in one place.
+        WrongSettings: a file can't be read, a key of the TOML file is unknown, or one place has both a value and a file
+            for a setting.
     """
     variables = {name.upper(): value for name, value in environment.items()}
     found: dict[str, Given] = {}
@@ -73,8 +77,8 @@ def _of_config(file: Path, settings: Collection[str]) -> Iterator[tuple[str, Giv
 def _of_pairs(
     pairs: Mapping[str, str], settings: Collection[str], origin_of: Callable[[str], str], place: Place
 ) -> Iterator[tuple[str, Given]]:
-    """Yields the settings in `pairs`, texts by name. For a name that ends with `_file`, the text is the path of the
-    file with the value. `origin_of`: returns where a name is given."""
+    """Yields the settings in `pairs`, which has texts by name. For a name that ends with `_file`, the text is the path
+    of the file with the value. `origin_of`: returns the origin of a name, as in `Given`."""
     for name in settings:
         path = pairs.get(f"{name}{_FILE}")
         if path and name in pairs:
@@ -111,8 +115,8 @@ def _read(file: Path, named_by: str) -> str:
 
 
 def _as_text(value: Any) -> str:
-    """Returns a TOML value as the text that an environment variable would have: the texts of a list with commas between
-    them, a table as JSON."""
+    """Returns a TOML value as the text that an environment variable would have. A list of strings becomes its items
+    with commas between them. A table, a bool or another list becomes JSON."""
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return ",".join(value)
     if isinstance(value, bool | list | dict):

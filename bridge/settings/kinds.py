@@ -20,8 +20,8 @@ from bridge.settings.task_services import TaskService, parse_task_services
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Names what a setting's value is, such as a URL, or what it counts. A kind with listed values, such as a bool,
-    needs no unit."""
+    """The unit of a setting's value, such as `bytes`, or the form of the value, such as `URL`. A kind with a fixed set
+    of values, such as a bool, needs no unit."""
 
     name: str
 

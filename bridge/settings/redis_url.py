@@ -38,8 +38,9 @@ _HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:\[\],]+)(?::(?P<port>[0-9]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RedisAddress:
-    """The address of Redis. `options` and `sentinel_options` are redis-py's options for connections to the servers and
-    to the sentinels. For a single server both are empty, because redis-py reads the URL itself."""
+    """The address of Redis. `service`: the name by which the sentinels know the master. `options`: redis-py's options
+    for connections to the servers that hold the data. `sentinel_options`: for connections to the sentinels. For a
+    single server only `deployment` is set, because redis-py reads the URL itself."""
 
     deployment: Deployment
     hosts: Hosts = ()
@@ -100,7 +101,8 @@ def checked_redis_url(text: str) -> str:
 
 
 def redis_endpoints(text: str) -> set[tuple[str, int, str]]:
-    """Returns host (or path of the socket), port and database of each host in the URL."""
+    """Returns host (or path of the socket), port and database of each host in the URL. With Sentinel, the database is
+    the master's name, a slash and the number."""
     address = parse_redis_url(text)
     if address.deployment == "single":
         url = URL(text)

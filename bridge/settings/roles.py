@@ -39,9 +39,9 @@ def parse_roles(text: str) -> Roles:
 
 
 def processes(workers: int, roles: Collection[Role]) -> list[Process]:
-    """Returns `workers` processes with their roles. Each has all roles, with one exception: if there are several
-    processes with API and checkpoint, the last process has the checkpoint alone and the others have the other roles.
-    So a flooded API delays no release."""
+    """Returns `workers` processes with their roles. Each process has all of `roles`, with one exception. If there are
+    several processes and `roles` has API and checkpoint, the last process has only the checkpoint. All other processes
+    then have all other roles. So a flooded API delays no release."""
     roles_by_process = [frozenset(roles)] * workers
     if workers > 1 and {Role.API, Role.CHECKPOINT} <= roles_by_process[0]:
         others = roles_by_process[0] - {Role.CHECKPOINT}

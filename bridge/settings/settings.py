@@ -1,6 +1,6 @@
 """Defines every setting of a bridge: its kind, its default and its meaning.
 
-`make docs` writes the meanings into docs/operating/settings.md, so their links start in docs/operating/.
+`make docs` writes the meanings into docs/operating/settings.md, so their links are relative to docs/operating/.
 """
 
 from __future__ import annotations
@@ -249,8 +249,8 @@ class Settings(BaseSettings):
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: object, **__: object
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Reads the operator's settings from `given_settings` alone. The library's own sources would forget where a
-        value came from."""
+        """Reads the operator's settings from `given_settings` alone. The sources of pydantic-settings would not keep
+        where a value came from."""
         given = given_settings(os.environ, cls.model_fields)
         return init_settings, InitSettingsSource(settings_cls, {name: one.text for name, one in given.items()})
 
@@ -294,8 +294,8 @@ class Settings(BaseSettings):
 
     @property
     def max_request(self) -> int:
-        """The most bytes of a request with one message. JSON may escape each character of a body that is not ASCII, and
-        so take three times as much; base64 takes a third more."""
+        """The most bytes of a request with one message. JSON may escape each non-ASCII character of a body, which then
+        takes up to three times as many bytes. Base64 takes a third more."""
         return min(3 * self.max_body + _BESIDE_ONE_BODY_BYTES, self.max_buffered)
 
     @property
@@ -305,14 +305,15 @@ class Settings(BaseSettings):
 
     @property
     def largest_kept_of_wires(self) -> int:
-        """The largest body, in bytes, that Redis keeps of a message from a wire's client. The delay queues whose wires
-        the bridge speaks keep all bodies in Redis, and their clients look at waiting messages."""
+        """The largest body, in bytes, that Redis keeps of a message from a client of a wire. Other delay queues keep
+        all bodies in Redis, and their clients look at waiting messages."""
         return self.max_body if self.wire_keep_body_max is None else self.wire_keep_body_max
 
     @property
     def answer_within_s(self) -> float:
         """The time limit of a whole call, in seconds. A call waits for earlier calls, for Redis and for RabbitMQ, one
-        after the other. The limit is only 0.4 s longer than the longer limit of the two servers (at least 1.9 s)."""
+        after the other. The limit is only 0.4 s longer than the longer of Redis' and RabbitMQ's time limits, and at
+        least 1.9 s."""
         return max(1_500, self.store_timeout, self.broker_timeout) / 1_000 + 0.4
 
     @cached_property

@@ -39,7 +39,8 @@ def shown(settings: Settings, name: str) -> str | int | bool | None:
 
 
 def written(name: str, value: Any) -> str | int | bool | None:
-    """Returns `value` in a form that `Settings` takes. `name`: not a setting that holds several passwords."""
+    """Returns `value` in a form that `Settings` takes. `name`: any setting but `lmstfy_accounts`, `pools` and
+    `task_services`, which are objects with several passwords."""
     if isinstance(value, frozenset):
         return ",".join(role for role in Role if role in value)
     if isinstance(value, tuple):

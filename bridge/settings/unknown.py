@@ -1,4 +1,4 @@
-"""Finds variables, files of secrets and keys of the settings file that look like a setting and are none."""
+"""Finds variables, files of secrets and keys of the settings file that look like settings but are unknown."""
 
 from __future__ import annotations
 

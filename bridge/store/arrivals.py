@@ -1,4 +1,4 @@
-"""Notes in Redis that copies have reached their ready queues, for callers in any process who wait for that.
+"""Notes in Redis that copies have reached their ready queues. Callers in any process wait for these notes.
 
 A note lasts two seconds and is only a hint. If it is missing, nothing is lost: the message is accepted, and a pull
 finds it a moment later.
@@ -31,7 +31,7 @@ class StoredArrivals:
         )
 
     async def noted(self, copies: Sequence[Copy | Record]) -> list[bool]:
-        """Returns for each copy whether it is noted. A record means the copy that the record names."""
+        """Returns for each copy whether a note of it exists. For a record, looks for the copy that the record names."""
         if not copies:
             return []
         answers = await self._store.commands([("GET", self._keys.arrival(copy.topic, copy.id)) for copy in copies])

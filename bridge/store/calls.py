@@ -1,8 +1,9 @@
 """Joins calls of one script for messages of one home into one call. Pure.
 
-The home of a message is the set of indexes that its record shares with its neighbours (`Keys.home`). A call for one
-message names eleven keys, and Redis sets up the script for each call. For a hundred messages of one home this is most
-of the work on both sides. A script that ends in `for_each` (lua/_record.lua) handles all messages of a call in one run.
+A home is one bucket of a topic's index (`Keys.home`). The messages of a home share its index keys. A call for one
+message names eleven keys, and Redis sets up the script for each call. For a hundred messages of one home, this set-up
+is most of the work of Redis and of the bridge. A script that ends in `for_each` (lua/_record.lua) handles all messages
+of a call in one run.
 """
 
 from __future__ import annotations
@@ -45,9 +46,11 @@ class Call(Generic[Answer_co]):
     topic: str = ""
 
     def args_until(self, until_ms: int) -> tuple[Any, ...]:
-        """Returns the arguments with `until_ms`, the moment of Redis' clock after which the script changes nothing.
+        """Returns the arguments of the call with `until_ms` among them: after this moment of Redis' clock the script
+        changes nothing.
 
-        A call that sets the clock itself, as tests do, keeps the moment that it has.
+        Returns the arguments unchanged if the script is not about a message, or if the call sets the clock itself, as
+        tests do.
         """
         if not self.script.of_record or self.args[_NOW]:
             return self.args
@@ -60,7 +63,7 @@ class Call(Generic[Answer_co]):
 
 
 def plain(read: Callable[[Reply], Answer]) -> Callable[[Call[Any], Reply], Answer]:
-    """Makes a `Call.read` for a script whose answer can be read without the call."""
+    """Makes a `Call.read` from a function that needs only the script's answer."""
     return lambda _, reply: read(reply)
 
 

@@ -1,4 +1,5 @@
-"""Runs calls on Redis in pipelines and translates redis-py's errors. No other module talks to Redis."""
+"""Runs calls on Redis in pipelines and translates redis-py's errors. Modules outside `bridge/store/servers/` reach
+Redis only through this module."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ _FAULTS_EVERY_S: Final = 60.0
 
 
 class _SomeUnnamed(UnnamedVerdict):
-    """This version does not know some of the answers. `answers`: one for each call; an unknown one is an error."""
+    """This version does not know some of the answers. `answers`: one item for each call, in order: the answer that was
+    read, or an UnnamedVerdict for an unknown answer."""
 
     def __init__(self, answers: list[object]) -> None:
         super().__init__(str(next(answer for answer in answers if isinstance(answer, UnnamedVerdict))))
@@ -47,13 +49,13 @@ class _SomeUnnamed(UnnamedVerdict):
 class Store:
     """Redis, its scripts and its clock.
 
-    A call about a message carries a moment by the clock of Redis. A call that the network held back until after that
-    moment changes nothing. So once its caller has got StoreUnavailable, the call takes no effect any more.
+    A call about a message carries a time limit, as a moment of Redis' clock. A script that starts after this moment
+    changes nothing. So a call that the network held back takes no effect after its time limit.
 
-    The store does not retry a failed call, which may have run; callers may, because scripts are idempotent. It retries
-    only calls that a server has certainly not run: because the script was missing, the key is on another server, or the
-    call only seemed late, as the clock of Redis had jumped. While a server's breaker refuses calls, calls of its keys
-    fail at once.
+    The store does not retry a failed call, because the call may have run. Callers may retry it, because scripts are
+    idempotent. The store retries only calls that a server has certainly not run. There are three cases: the script was
+    missing, another server has the key, or Redis' clock had jumped, so the call only seemed late. While a server's
+    breaker refuses calls, calls for keys of this server fail at once.
     """
 
     def __init__(
@@ -66,8 +68,9 @@ class Store:
         clock: StoreClock | None = None,
         unnamed: Unnamed | None = None,
     ) -> None:
-        """`keys`: the keyspace of messages, whose buckets `agree` checks before the first script of a message. None: no
-        check. `clock`, `unnamed`: objects that another store of this Redis shares with this one. None: new objects.
+        """`keys`: the keyspace of messages; `agree` checks its number of buckets before the first script of a message.
+        None: no check. `timeout_ms`: the time limit of a call. `clock`, `unnamed`: objects that another store of this
+        Redis shares with this one. None: new objects.
 
         Raises:
             ValueError: the URL is malformed (`settings/redis_url.py` lists its forms).
@@ -219,7 +222,8 @@ class Store:
             return _without_errors(await self._servers.ask_each(pack("", *words)))
 
     async def commands(self, commands: Sequence[Sequence[Any]]) -> list[Reply]:
-        """Runs plain commands in one round trip, and returns their answers. Commands of one topic run in order."""
+        """Runs plain commands in one round trip, and returns their answers in the same order. Commands of one key run
+        in order."""
         began_s = monotonic()
         try:
             with _translated(self._servers.title):
@@ -232,8 +236,8 @@ class Store:
         return answers
 
     async def probe(self) -> list[StoreUnavailable]:
-        """Checks that every server takes the writes of a send: writes such data under a key that nothing reads and that
-        expires. Uses the connections that all other calls use.
+        """Checks that every server takes the writes of a send: a script makes writes of this kind to keys that nothing
+        reads. Redis removes the keys again. Uses the connections that all other calls use.
 
         Returns:
             The errors of the servers that failed, if others succeeded.

@@ -1,4 +1,4 @@
-"""Estimates Redis' clock from the times in its answers, without asking for it."""
+"""Estimates Redis' clock from the times in Redis' answers. Sends no command itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _MOST_STEPS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class ClockStep:
-    """A step of a server's clock. `ahead_ms` is negative for a step back, and `at_s` is a moment of `monotonic()`."""
+    """A step of a server's clock. `ahead_ms`: by how many ms the clock jumped ahead; negative for a jump back. `at_s`:
+    the moment of `monotonic()` at which this process noticed the step."""
 
     server: str
     ahead_ms: float
@@ -26,14 +27,14 @@ class StoreClock:
     """Bounds the difference between Redis' clock and this process's monotonic clock by each answer's round trip.
 
     `now_ms` is never ahead of Redis, so a message that is due at `now_ms` is also due in Redis. After a jump of Redis'
-    clock, the next answer corrects `now_ms`. With several servers, `now_ms` is the slowest of their clocks, so a
+    clock, the next answer corrects `now_ms`. With several servers, `now_ms` is the time of the slowest clock, so a
     message that is due at `now_ms` is due on all servers. `fastest_ms` is the time of the fastest clock: a later moment
-    has passed on no server, apart from the small error of the estimate. `latest_ms` is never behind Redis, nor behind
-    any of several servers.
+    has passed on no server, apart from the small error of the estimate. `latest_ms` is never behind the clock of any
+    server.
 
-    `steps`: the latest steps of a second or more. NTP corrects a clock gradually, which is no step. `overruled`: how
-    many messages were released although they were due more than a second later by Redis' clock. RabbitMQ had let their
-    delays pass.
+    `steps`: the latest jumps of a second or more. NTP corrects a clock gradually, so its corrections are no steps.
+    `overruled`: counts messages that were released more than a second before they were due by Redis' clock. Their
+    delays had passed in RabbitMQ.
     """
 
     def __init__(self) -> None:
@@ -49,8 +50,8 @@ class StoreClock:
         return self._low_ms is not None
 
     def heard(self, store_ms: int, sent_s: float, received_s: float, server: str = "") -> None:
-        """Records one answer: the time in it, and the monotonic moments at which we sent the command and received the
-        answer."""
+        """Records one answer. `store_ms`: the time in the answer, in Unix ms. `sent_s`, `received_s`: when this process
+        sent the command and received the answer, as moments of `monotonic()`."""
         low, high = store_ms - received_s * 1_000, store_ms + 1 - sent_s * 1_000
         known = self._bounds_ms.get(server)
         if known is not None and low <= known[1] and high >= known[0]:
@@ -64,13 +65,14 @@ class StoreClock:
             self._compare()
 
     def replaced(self, server: str = "") -> None:
-        """Reports that another machine has taken the server's place. Its next answer replaces the bounds, and is no
-        step."""
+        """Reports that another machine has taken the server's place, as in a failover. The next answer then replaces
+        the bounds of the clock, and does not count as a step."""
         if server in self._bounds_ms:
             self._bounds_ms[server] = (self._bounds_ms[server][0], -inf)
 
     def only(self, servers: Collection[str]) -> None:
-        """Forgets every server that is not in `servers`. Keeps all if none of them has answered yet."""
+        """Forgets every server that is not in `servers`. If no server in `servers` has answered yet, keeps all
+        servers."""
         if kept := {server: bounds for server, bounds in self._bounds_ms.items() if server in servers}:
             self._bounds_ms = kept
             self._compare()
@@ -99,8 +101,8 @@ class StoreClock:
         return moment_s * 1_000 + self._fastest_ms
 
     def _note_step(self, server: str, ahead_ms: float) -> None:
-        """Notes a step of a server's clock if it is large enough. `ahead_ms`: the least step that explains the
-        answer."""
+        """Notes a step of a server's clock if it is a second or more. `ahead_ms`: the smallest step that explains the
+        answer; negative for a step back."""
         if abs(ahead_ms) >= _LEAST_STEP_MS:
             self.steps.append(ClockStep(server, ahead_ms, monotonic()))
 

@@ -25,8 +25,8 @@ class StoreLoginRefused(StoreUnavailable):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerState:
-    """What one server says of itself. `info`: the fields of INFO. `config`: the parameters of CONFIG GET. Each is empty
-    if Redis refuses the command, as some managed servers do."""
+    """The state that one server reports of itself. `info`: the fields of INFO. `config`: the parameters of CONFIG GET.
+    Each is empty if Redis refuses the command, as some managed servers do."""
 
     info: Mapping[str, str]
     config: Mapping[str, str]
@@ -34,8 +34,9 @@ class ServerState:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inspection:
-    """What all servers say. `ahead_ms`: the least and the most by which Redis' clock is ahead of this machine's.
-    `buckets`: how many buckets each topic's index has; None: Redis has no message yet."""
+    """The reports of all servers. `ahead_ms`: the least and the most by which Redis' clock is ahead of this machine's
+    clock. `buckets`: how many buckets each topic's index has; None: no bridge has set this number yet. `topics`: the
+    names of all topics."""
 
     servers: tuple[ServerState, ...]
     ahead_ms: tuple[float, float]
@@ -71,7 +72,8 @@ async def inspect(store: Store, keys: Keys) -> Inspection:
 
 
 async def _unless_refused(asked: Awaitable[list[Reply]]) -> list[Reply]:
-    """Returns the answers of all servers; an empty list if they refuse the command."""
+    """Returns the answers of all servers; an empty list if a server refuses the command. `asked`: the command under
+    way."""
     try:
         return await asked
     except StoreRefused:

@@ -19,7 +19,7 @@
     <prefix>/topics                 set     all topics that were used and not removed
     <prefix>/index-buckets          string  the number of buckets of each topic's index
     <prefix>/tokens                 hash    tokens by id, JSON; and `version`, which changes with every write
-    <prefix>/sessions/<id>          zset    sessions of browsers, by a token's id: hashes by their end, at most 20
+    <prefix>/sessions/<id>          zset    a token's browser sessions: SHA-256 of each secret by its end, at most 20
     <prefix>/actions                stream  what operators did, the latest 10,000 or a few more, each as JSON
     <prefix>/{:bulk}/operations     zset    bulk operations by the moments of their begin
     <prefix>/{:bulk}/leases         zset    ids of running bulk operations, by the ends of their leases
@@ -32,7 +32,7 @@
     <prefix>/{:schedules}/of/<name> hash    a schedule: what is asked, its message, and how far it is planned
     <prefix>/{:schedules}/file      string  exists while Redis has the schedules of the file
     <prefix>/{:probe:<n>}/probe     string  written to see whether a server takes writes; ends after ten seconds
-    <prefix>/{:probe:<n>}/probe/set zset    written for this purpose, and removed by the script that writes it
+    <prefix>/{:probe:<n>}/probe/set zset    the probe's script also writes an entry here, and removes it at once
     <prefix>/idempotency/{<token>}/answers
                                     hash    requests with an idempotency key, and their answers, by key; `bytes`: the
                                             size of all answers
@@ -56,7 +56,7 @@ All keys of a topic have the topic as hash tag, so each script's keys are in one
 slash. With several buckets the hash tag of records, envelopes and indexes is `{<topic>:<bucket>}`. The bucket is a hash
 of the id, and each bucket has its own indexes. So one topic is spread over several servers. No topic has a colon. If a
 new message takes the id of a dead letter, the dead letter becomes `<id>~dead<nonce>`, in the same bucket. If Redis has
-lost a message's record and another message has its id, the first message becomes `<id>~born<created_ms>`, in the same
+lost a message's record and another message took the id, the first message becomes `<id>~born<created_ms>`, in the same
 bucket.
 """
 
@@ -153,7 +153,7 @@ class Keys:
         return f"{self.prefix}/{{:schedules}}/of/{name}"
 
     def probe(self, number: int) -> str:
-        """Returns the key of one probe. The keys of many numbers spread over all servers of a cluster."""
+        """Returns the key of the probe with this number. Keys of many numbers spread over all servers of a cluster."""
         return f"{self.prefix}/{{:probe:{number}}}/probe"
 
     def answers(self, token_id: str) -> tuple[str, str]:
@@ -191,7 +191,8 @@ class Keys:
         return f"{self.prefix}/{{{topic}}}/policy"
 
     def indexes(self, topic: str, bucket: int) -> tuple[str, ...]:
-        """Returns a bucket's seven indexes in the order of the states' codes, then `forget` and `labels`."""
+        """Returns the keys of a bucket's seven state indexes in the order of the states' codes, then the keys of
+        `forget` and `labels`."""
         return _bucket(self.prefix, topic, bucket, self.buckets)[1]
 
     def label_indexes(self, topic: str) -> list[str]:
@@ -199,7 +200,8 @@ class Keys:
         return [self.indexes(topic, bucket)[-1] for bucket in range(self.buckets)]
 
     def record(self, topic: str, message_id: str) -> tuple[str, ...]:
-        """Returns the keys of every script that touches one message: the record, the envelope, and the indexes."""
+        """Returns the keys that each script about one message gets: the record, the envelope, and the indexes of its
+        bucket."""
         base, indexes = _bucket(self.prefix, topic, self.bucket(message_id), self.buckets)
         return (f"{base}m/{message_id}", f"{base}b/{message_id}", *indexes)
 

@@ -27,6 +27,8 @@ async def page(
     limit: int,
 ) -> list[Entry]:
     """Returns the first entries behind the cursor, up to `limit`. Fewer entries mean that the index ends there.
+    `states`: the codes of the wanted states as digits, such as `12`. `due_from_ms`, `due_to_ms`: both inclusive, in
+    Unix ms.
 
     Raises:
         StoreUnavailable
@@ -49,8 +51,10 @@ async def page(
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The counts of one topic, as lua/counts.lua explains them. `by_due` counts waiting messages: first the overdue
-    ones, then those that are due before each edge, then all that are due later."""
+    """The counts of one topic, as lua/counts.lua explains them. `by_state`: seven counts, in the order of `INDEXES`.
+    `by_due`: the waiting messages that are overdue, then those due before each edge and not before the previous edge,
+    then those due later. `oldest_waiting_ms`, `oldest_ready_ms`: for how many ms the oldest message has been due; 0:
+    not due, or there is no message."""
 
     by_state: list[int]
     by_due: list[int]
@@ -59,7 +63,8 @@ class Counts:
 
 
 async def counts(store: Store, records: Records, topics: Sequence[str], *, edges_ms: tuple[int, ...]) -> list[Counts]:
-    """Returns the counts of each topic. `edges_ms`: ascending distances from now, for `Counts.by_due`.
+    """Returns the counts of each topic. `edges_ms`: the edges of `Counts.by_due`, as ascending distances from now in
+    ms.
 
     Raises:
         StoreUnavailable

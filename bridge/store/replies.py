@@ -49,7 +49,7 @@ def number(reply: Reply) -> float:
 
 
 def flag(reply: Reply) -> bool:
-    """Reads an integer that is 0 for no."""
+    """Reads an integer as a bool: 0 is False."""
     return whole(reply) != 0
 
 
@@ -73,7 +73,7 @@ def wholes(reply: Reply) -> list[int]:
 
 
 def flags(reply: Reply) -> list[bool]:
-    """Reads an array of integers that are 0 for no."""
+    """Reads an array of integers as bools: 0 is False."""
     return [flag(item) for item in several(reply)]
 
 

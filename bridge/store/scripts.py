@@ -57,7 +57,7 @@ _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 
 def _with_prelude(prelude: str, own: str) -> str:
     """Puts the prelude in front of the script, with only the functions that the script uses. Replaces named numbers by
-    their values: as shared locals, Lua would bind them to each function in every call."""
+    their values, because Lua would bind shared locals to each function in every call."""
     used, kept = set(re.findall(r"\w+", _COMMENT.sub("", own))), [own]
     for part in reversed(_COMMENT.sub("", prelude).split("\n\n")):
         functions = set(_FUNCTION.findall(part))

@@ -140,15 +140,16 @@ class Deliveries:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """What a new span continues. `parent` holds an earlier span of the delivery. For the first span `parent` is empty,
-    and `links` has the sender's span."""
+    """The trace context that a new span continues, as its parent or as its link. `parent` holds an earlier span of the
+    delivery. For the first span `parent` is empty, and `links` has the sender's span."""
 
     parent: Context
     links: tuple[Link, ...] = ()
 
 
 def _origin(headers: Mapping[str, Any], within: str = "") -> _Origin | None:
-    """Returns what a new span continues. None: the message has no trace context, or nobody records its trace."""
+    """Returns the parent or the link of a new span. None: the message has no trace context, or nobody records its
+    trace."""
     # The parent must not be a span of the calling task.
     nothing = Context()
     if (earlier := context.read(within)) is not None:

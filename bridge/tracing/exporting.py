@@ -1,4 +1,5 @@
-"""Sets up OpenTelemetry's SDK, which sends spans to a collector, by the SDK's own variables (`OTEL_…`)."""
+"""Sets up OpenTelemetry's SDK, which sends spans to a collector. The SDK's own environment variables (`OTEL_…`)
+configure it."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from bridge.tracing.deliveries import Deliveries
 
 
 def deliveries(process: str) -> Deliveries:
-    """Begins to export spans. Call this in the process that makes the spans: a thread sends them, and a fork loses it.
+    """Starts the export of spans, and returns the object that makes the spans. Call this function in the process that
+    makes the spans: a thread sends them, and a fork does not keep the thread.
 
     `process`: the name of this worker process; empty if it is the only one.
     """
@@ -33,8 +35,8 @@ def deliveries(process: str) -> Deliveries:
 
 
 def resource_of(process: str) -> Resource:
-    """Returns the OpenTelemetry resource of this process. Variables (`OTEL_…`) override the names of service and
-    instance. `process`: as for `deliveries`."""
+    """Returns the OpenTelemetry resource of this process. Environment variables (`OTEL_…`) override the service name
+    and the instance id. `process`: as for `deliveries`; it is added to an instance id from a variable."""
     given = OTELResourceDetector().detect()
     instance = str(given.attributes.get(SERVICE_INSTANCE_ID, uuid4()))
     if process and SERVICE_INSTANCE_ID in given.attributes:

@@ -19,14 +19,14 @@ class BridgeFailed(TopologyError):
 
 
 class Bridge:
-    """A bridge on the virtual host of the exchanges."""
+    """The HTTP API of a bridge that works on the virtual host of the migrated exchanges."""
 
     def __init__(self, client: httpx2.AsyncClient, url: str) -> None:
         self._client = client
         self._url = url
 
     async def may_be_paused(self, topic: str) -> bool:
-        """Whether the topic exists, and is not paused."""
+        """Returns whether the topic exists and is not paused."""
         found = await self._call("GET", topic)
         return found is not None and not found["policy"]["paused"]
 

@@ -1,4 +1,4 @@
-"""Carries out the steps of a migration and of the way back."""
+"""Carries out the steps of a migration, or of its rollback."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ class NotReplaced(TopologyError):
 
 @dataclass(frozen=True, kw_only=True)
 class Migration:
-    """A migration of one virtual host. `wanted`: names of exchanges; empty: all of the plugin's type. `bridge`: holds
-    back its messages for an exchange during the replacement; None: messages that are due then become dead letters."""
+    """A migration of one virtual host. `wanted`: names of exchanges; empty: all exchanges that are or were of the
+    plugin's type. `bridge`: the bridge that holds back messages for an exchange during its replacement. None: messages
+    that are due in that time become dead letters."""
 
     management: Management
     names: Names
@@ -54,11 +55,12 @@ class Migration:
     bridge: Bridge | None = None
 
     async def apply(self, choices: Choices, did: Did = _silent) -> Sequence[Step]:
-        """Carries out each step that can be done, and calls `did` after it. Returns all steps as they then are."""
+        """Carries out each step that can be done, and calls `did` after each step. Returns all steps in their final
+        state."""
         return await self._run(choices, forward, did)
 
     async def rollback(self, choices: Choices, did: Did = _silent) -> Sequence[Step]:
-        """Carries out each step of the way back that can be done, as `apply` does for the migration."""
+        """Carries out each step of the rollback that can be done, as `apply` does for the migration."""
         return await self._run(choices, back, did)
 
     async def _run(self, choices: Choices, decide: Callable[..., Sequence[Step]], did: Did) -> Sequence[Step]:
@@ -88,7 +90,8 @@ class Migration:
             did(step, await self._do(step, choices, known.get(step.exchange), None if kept is None else kept.exchange))
 
     async def _hold_back(self, exchanges: Iterable[str]) -> None:
-        """Pauses the topics of the exchanges, and waits until no process of the bridge publishes to the exchanges."""
+        """Pauses the topics of the exchanges. After a pause, waits `_SETTLED_S` until the bridge's processes no longer
+        publish to the exchanges. Does nothing without a bridge."""
         if self.bridge is None:
             return
         are_paused = False
@@ -102,7 +105,8 @@ class Migration:
             await asyncio.sleep(_SETTLED_S)
 
     async def _resume(self) -> None:
-        """Resumes the topics that a command has paused, except those of exchanges that do not exist."""
+        """Resumes the topics that a command has paused. A topic stays paused while the replacement of its exchange is
+        unfinished, and if there is no bridge to call."""
         kept = self.file.read(self.vhost)
         for exchange in kept.paused:
             if self.bridge is not None and exchange not in kept.begun:
@@ -133,9 +137,9 @@ class Migration:
         return None
 
     async def _replace(self, exchange: OldExchange, kind: str, *, may_lose: bool) -> Gap:
-        """Deletes the exchange, unless it is missing or has the type `kind` already, and declares it as `kind` with its
-        bindings. If RabbitMQ refuses the declare, tries again: a client may have declared the exchange, or deleted a
-        queue."""
+        """Deletes the exchange and declares it as `kind` with its bindings. Skips the delete if the exchange is missing
+        or already has the type `kind`. If RabbitMQ refuses the declare, tries again: a client may have declared the
+        exchange, or deleted a queue. `may_lose`: whether messages that the plugin holds may be lost."""
         await self._import({})  # a user who may only delete is refused here
         exchange, due_per_s = await self._with_held(exchange, kind, may_lose=may_lose)
         gone_at: float | None = None
@@ -166,8 +170,8 @@ class Migration:
         )
 
     async def _with_held(self, exchange: OldExchange, kind: str, *, may_lose: bool) -> tuple[OldExchange, float | None]:
-        """Returns the exchange with the number of its messages that the plugin holds now, and how many of them the
-        plugin delivers a second; None: not measured. Raises NotReplaced if these messages must not be lost."""
+        """Returns the exchange with its present `held`, and how many messages a second the plugin delivers; None: not
+        measured. Raises NotReplaced if the plugin may hold messages and `may_lose` is False."""
         if not exchange.is_delayed or kind == DELAYED:
             return exchange, None
         held = await held_by_plugin(self.management, self.vhost, exchange.name)

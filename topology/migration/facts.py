@@ -21,13 +21,13 @@ Definition = Mapping[str, Any]
 class OldExchange:
     """An exchange that is or was of the plugin's type.
 
-    `definition` and `bindings` are as an export has them; the bindings are those from and to the exchange. `kind`: its
-    present type; None: it does not exist. `held`: messages that wait in the plugin of the node that was asked; None:
-    unknown. `elsewhere`: the other nodes, whose plugins hold messages of their own. `has_ingress`: the exchange for its
-    publishers exists, and feeds the ingress.
+    `definition` and `bindings` are as an export has them; `bindings` lead from or to the exchange. `kind`: the
+    exchange's present type, or None if the exchange does not exist. `held`: how many messages wait in the plugin of the
+    node that was asked; None: unknown. `elsewhere`: the other nodes, whose plugins hold messages of their own.
+    `has_ingress`: the exchange's ingress exchange exists, and feeds the ingress queue.
 
-    The other members say who would notice a change: `users` that may write to the exchange and not to its ingress,
-    `feeders` whose messages reach it without a publish, and `policies` that apply to it.
+    The other members say who would notice a change. `users` may write to the exchange and not to its ingress. `feeders`
+    are exchanges, queues and policies that route messages to it. `policies` apply to it.
     """
 
     name: str
@@ -69,8 +69,8 @@ class OldExchange:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What is known of one virtual host. `has_queue`: the queue of the ingress exists. `plugin_is_on` None: unknown, as
-    a definitions file does not say it. `elsewhere`: other virtual hosts that have exchanges of the plugin."""
+    """The facts about one virtual host. `has_queue`: the ingress queue exists. `plugin_is_on` None: unknown, as a
+    definitions file does not say it. `elsewhere`: other virtual hosts that have exchanges of the plugin's type."""
 
     vhost: str
     exchanges: Sequence[OldExchange]
@@ -132,7 +132,7 @@ def without_vhost(definition: Definition) -> dict[str, Any]:
 
 
 def bindings_of(name: str, bindings: Iterable[Definition]) -> tuple[Definition, ...]:
-    """Returns those of the bindings that lead from or to the exchange `name`."""
+    """Returns the bindings that lead from or to the exchange `name`."""
     return tuple(
         binding
         for binding in bindings
@@ -196,8 +196,8 @@ def _feeders(name: str, rows: Mapping[str, list[Definition]]) -> Iterator[str]:
 
 
 def _may(pattern: str, name: str) -> bool:
-    """Whether the pattern of a permission or a policy matches the name. RabbitMQ's patterns are nearly those of Python.
-    A pattern that Python can't parse counts as matching."""
+    """Returns whether the pattern of a permission or a policy matches the name. RabbitMQ's patterns are nearly those of
+    Python. A pattern that Python can't parse counts as matching."""
     try:
         return re.search(pattern, name) is not None
     except re.error:

@@ -1,4 +1,4 @@
-"""Keeps the definitions of exchanges that are being replaced in a file, so that an interrupted command can go on."""
+"""Keeps in a file the definitions of exchanges that are being replaced, so that an interrupted command can continue."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ class FileUnreadable(TopologyError):
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """What the file says of one virtual host. `begun`: replacements that may not have ended, by exchange: the exchange
-    may not exist. `held`: how many messages the plugin held when an exchange was replaced, by exchange; None: unknown.
-    `paused`: exchanges whose topics a command has paused, and must resume."""
+    """The file's entry for one virtual host.
+
+    `begun`: replacements that may be unfinished, by exchange name; the exchange may be missing now. `held`: by exchange
+    name, how many messages the plugin held when the exchange was replaced; None: unknown. `paused`: exchanges whose
+    topics a command has paused, and must resume.
+    """
 
     begun: Mapping[str, Unsettled]
     held: Mapping[str, int | None]

@@ -27,8 +27,8 @@ class NotPrepared(TopologyError):
 
 
 async def prepare(management: Management, names: Names, vhost: str, exchange: str, kind: PlainType) -> Sequence[str]:
-    """Declares the exchange with its plain type `kind`, and its ingress exchange with the binding. Existing objects
-    stay. Returns the names of both exchanges, the first with its type.
+    """Declares the exchange with its plain type `kind`, and its ingress exchange with the binding to the ingress queue.
+    Existing objects stay. Returns two texts: the exchange's name with its type, and the name of its ingress exchange.
 
     The exchange has the argument `x-delayed-type`, as a migrated exchange has.
 

@@ -1,4 +1,4 @@
-"""Writes the steps of a migration, and how far each exchange is, for people. Pure."""
+"""Writes the steps of a migration and the stage of each exchange as text for people. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST_DELAY: Final = "49.7 days"
 
 
 def as_text(steps: Sequence[Step]) -> str:
-    """Returns the steps of each exchange as text. Each step has its risk and the way back."""
+    """Returns the steps of each exchange as text, each with its state, its risk and how to undo it."""
     return "\n".join(line for name, group in groupby(steps, lambda step: step.exchange) for line in _lines(name, group))
 
 
@@ -60,7 +60,7 @@ def status(
 
 
 def of_gap(gap: Gap) -> str:
-    """Says how long the exchange was missing or had no bindings, and how many messages may be lost by that."""
+    """Says how long the exchange was missing or had no bindings, and how many messages may be lost in that time."""
     name, lasted = gap.exchange, "since an earlier command deleted it"
     if gap.lasted_s is not None:
         lasted = f"for {gap.lasted_s * 1_000:.1f} ms"

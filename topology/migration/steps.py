@@ -1,4 +1,4 @@
-"""Decides the steps of a migration, and of the way back. Pure."""
+"""Decides the steps of a migration, and of its rollback. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Held = Literal["wait", "none", "deliver", "lose"]
 
 
 class Do(Enum):
-    """What `apply` or `rollback` does in a step. LOOK: nothing, as people carry out the step."""
+    """The action that `apply` or `rollback` takes in a step. LOOK: no action, because people carry out the step."""
 
     DECLARE_INGRESS = "declare ingress"
     MAKE_PLAIN = "make plain"
@@ -54,11 +54,12 @@ class Choices:
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
-    """What a replacement of an exchange cost. From the delete until the bindings existed again, messages for the
-    exchange were unroutable. RabbitMQ dropped the messages that the plugin had due in that time.
+    """The cost of replacing an exchange. From the delete until the bindings existed again, messages for the exchange
+    were unroutable. RabbitMQ dropped the messages that the plugin had due in that time.
 
-    `lasted_s`: how many seconds; None: an earlier command deleted the exchange. `held`: how many messages the plugin
-    held before; None: unknown. `due_per_s`: how many messages a second the plugin delivered before; None: not measured.
+    `lasted_s`: how many seconds that time lasted; None: an earlier command deleted the exchange. `held`: how many
+    messages the plugin held before the replacement; None: unknown. `due_per_s`: how many messages a second the plugin
+    delivered before it; None: not measured.
     """
 
     exchange: str
@@ -72,7 +73,7 @@ class Gap:
 
     @property
     def probably_lost(self) -> int | None:
-        """How many messages are lost if the plugin kept its pace, at most as many as it held; None: unknown."""
+        """The estimated number of lost messages: `due_per_s` times `lasted_s`, at most `held`. None: unknown."""
         if self.held is None or self.lasted_s is None or self.due_per_s is None:
             return None
         return min(self.held, ceil(self.due_per_s * self.lasted_s))
@@ -102,7 +103,7 @@ def forward(
 def back(
     facts: Facts, names: Names, choices: Choices, unsettled: Mapping[str, Unsettled] | None = None
 ) -> tuple[Step, ...]:
-    """Returns the steps of the way back in order, exchange by exchange. `unsettled`: as for `forward`."""
+    """Returns the steps of the rollback in order, exchange by exchange. `unsettled`: as for `forward`."""
     begun = unsettled or {}
     return tuple(
         step
@@ -112,7 +113,8 @@ def back(
 
 
 def with_missing(facts: Facts, begun: Mapping[str, Unsettled]) -> Sequence[OldExchange]:
-    """Returns the exchanges, and those that an interrupted command has deleted and not declared again."""
+    """Returns the exchanges of `facts`, and the exchanges that an interrupted command has deleted and not declared
+    again."""
     present = {exchange.name for exchange in facts.exchanges}
     missing = [one.exchange for name, one in sorted(begun.items()) if name not in present]
     return [*facts.exchanges, *missing]

@@ -1,9 +1,9 @@
 """Says why RabbitMQ can't give a message to an AMQP 0.9.1 client. Pure.
 
-RabbitMQ keeps a message as its client sent it, and converts it when it delivers. If RabbitMQ has no conversion, the
-reader's channel ends and takes the connection with it (541 INTERNAL_ERROR). On 4.0 and 4.3 this happens for types that
-AMQP 0.9.1 lacks (uuid, char), and for maps whose keys are no short texts. It also happens for a content type of more
-than 255 bytes, and before 4.3 for decimals.
+RabbitMQ keeps a message as its client sent it, and converts the message when it delivers. If RabbitMQ has no
+conversion, the reader's channel ends and takes the connection with it (541 INTERNAL_ERROR). On 4.0 and 4.3 this happens
+for types that AMQP 0.9.1 lacks (uuid, char), and for maps with a key that is no short string. It also happens for a
+content type of more than 255 bytes, and before 4.3 for decimals.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ _OF_DEATH: Final = ["queue", "reason", "count", "first-time", "last-time", "exch
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The sections before the body of a message. `annotations`: from RabbitMQ and from the client."""
+    """The sections before a message's body that the bridge reads. `annotations`: names and values of the message
+    annotations, which RabbitMQ and the client set. `properties`: the values, in the order of AMQP 1.0.
+    `application_properties`: names and values that the client set."""
 
     annotations: tuple[tuple[Typed, Typed], ...] = ()
     properties: tuple[Typed, ...] = ()
@@ -66,7 +68,7 @@ class Header:
 
 
 def header(message: bytes) -> Header:
-    """Reads the sections before the body.
+    """Reads the sections before the body. `message`: a whole message, as AMQP 1.0 encodes it.
 
     Raises:
         ValueError: the sections can't be read.
@@ -92,7 +94,8 @@ def header(message: bytes) -> Header:
 
 
 def why_not_given(header: Header, version: tuple[int, ...]) -> str:
-    """Says, for an operator, which part of a message this version of RabbitMQ can't convert. Empty: it converts all."""
+    """Says, for an operator, which part of a message this version of RabbitMQ can't convert. Returns an empty text if
+    RabbitMQ converts the whole message."""
     plain = _WITH_DECIMALS if version >= _DECIMALS_SINCE else _PLAIN
     for name, value in zip(_NAMES, header.properties, strict=False):
         if name in _SHORT and len(str(value.value or "").encode()) > _LONGEST_TEXT:
@@ -116,8 +119,9 @@ def _of_annotation(name: str, value: Typed, plain: Set[str]) -> str:
 
 
 def _of_value(value: Typed, plain: Set[str], within: str = "is") -> str:
-    """Says which part of a value RabbitMQ can't convert; empty: it converts all. `plain`: the types that it converts.
-    `within`: the verb of the answer, such as `is` or `has a value`."""
+    """Says which part of a value RabbitMQ can't convert. Returns an empty text if RabbitMQ converts the whole value.
+    `plain`: the simple types that RabbitMQ converts. `within`: the first words of the answer, such as `is` or `has a
+    value`."""
     match value.type:
         case "list":
             return next((why for one in value.value if (why := _of_member(one, plain))), "")

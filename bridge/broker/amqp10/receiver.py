@@ -42,7 +42,8 @@ class NoAmqp10(BrokerUnavailable):
 
 
 class DrainCut(BrokerUnavailable):
-    """RabbitMQ has ended the session while messages were drained. One of the messages may be the cause."""
+    """The AMQP 1.0 session ended while messages were drained: RabbitMQ ended it, or the connection was lost. One of the
+    messages may be the cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,8 @@ class Receiver:
     async def drain(self, most: int, *, at_once: int) -> AsyncIterator[Taken]:
         """Yields up to `most` messages, the oldest first, and ends when the queue has no more.
 
-        `at_once`: how many messages RabbitMQ may send before the receiver asks for more. With 1, all earlier messages
-        have arrived, and their acceptances are written, before a message cuts the drain.
+        `at_once`: how many messages RabbitMQ may send before the receiver asks for more. With 1, if a message makes
+        RabbitMQ end the session, all earlier messages have arrived, and their acceptances are written.
 
         Raises:
             DrainCut
@@ -97,8 +98,8 @@ class Receiver:
                 return  # RabbitMQ counts the credit that it did not use as delivered
 
     def _ask(self, credit: int) -> None:
-        """Gives RabbitMQ credit for this many messages. If the queue has fewer, RabbitMQ sends those and reports
-        that."""
+        """Gives RabbitMQ credit for this many messages. If the queue has fewer messages, RabbitMQ sends all of them,
+        and then a flow frame."""
         window = [uint(self._next_incoming), uint(_WINDOW), uint(0), uint(_WINDOW)]
         self._write(described(_FLOW, *window, uint(0), uint(self._delivered), uint(credit), NULL, flag(True)))
 
@@ -151,7 +152,12 @@ class Receiver:
                 return fields
 
     async def _next(self, *, closing: bool = False) -> tuple[int, list[Typed], bytes]:
-        """Reads the next frame that is not empty. Returns the code of its performative, the fields, and its payload."""
+        """Reads the next frame that is not empty. Returns the code of the frame's performative, the performative's
+        fields, and the payload.
+
+        `closing`: also return a frame that ends the link, the session or the connection. Without `closing`, such a
+        frame raises BrokerUnavailable.
+        """
         while True:
             size, words, _, _ = _FRAME.unpack(await self._read(_FRAME.size))
             body = await self._read(size - _FRAME.size)

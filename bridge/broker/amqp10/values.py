@@ -104,7 +104,8 @@ def _decode(data: bytes, at: int, levels: int) -> tuple[Typed, int]:
 
 
 def _of_code(data: bytes, code: int, at: int, levels: int) -> tuple[Typed, int]:
-    """Decodes a value whose type code was read already."""
+    """Decodes a value whose type code was read already. `at`: the offset behind the code. `levels`: how many levels of
+    nesting are still allowed."""
     if code in _EMPTY:
         return _EMPTY[code], at
     if code in _NUMBERS:

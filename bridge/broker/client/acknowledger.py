@@ -22,10 +22,9 @@ when the channel closes are lost, and RabbitMQ redelivers their messages."""
 
 
 class Acknowledger:
-    """Acknowledges all deliveries of a channel; no other code may acknowledge them. Acks are written in order. A
-    multiple-ack written early settles tags that an earlier ack still names, and RabbitMQ closes the channel over such a
-    tag. So each ack is written before the next ack is made.
-    """
+    """Acknowledges all deliveries of a channel; no other code may acknowledge them. The acks are written in order. A
+    multiple-ack that is written early settles tags that an earlier ack still names, and RabbitMQ then closes the
+    channel. So each ack is written before the next ack is made."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -41,7 +40,7 @@ class Acknowledger:
         return self._window.held
 
     def delivered(self, tag: int) -> None:
-        """Notes a delivery, in the order of the tags."""
+        """Notes a delivery. Callers note the deliveries of the channel in the order of their tags."""
         self._window.delivered(tag)
 
     async def ack(self, tags: Iterable[int]) -> None:
@@ -69,11 +68,11 @@ class Acknowledger:
         self._close_if_retired()
 
     def retire(self, close: Callable[[], Awaitable[None]]) -> None:
-        """Calls `close`, which closes the channel, once all its deliveries are acknowledged or requeued.
+        """Calls `close`, which closes the channel, once all deliveries of the channel are acknowledged or requeued.
 
-        A message that RabbitMQ has sent may never arrive. If the leader of its queue ends meanwhile, the message is
-        lost on its way, and the next leader counts it as delivered (rabbitmq-server #15473). RabbitMQ requeues it when
-        the channel closes.
+        The close brings back lost messages. If a queue's leader ends, a message on its way to the channel is lost. The
+        next leader counts the message as delivered (rabbitmq-server #15473). RabbitMQ requeues it when the channel
+        closes.
         """
         self._close = close
         self._close_if_retired()

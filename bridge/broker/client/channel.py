@@ -43,12 +43,12 @@ class Channel:
         return (await self._raw.queue_declare(queue, passive=True)).message_count or 0
 
     async def set_prefetch(self, count: int) -> None:
-        """Lets each consumer that begins later hold `count` unacknowledged deliveries."""
+        """Sets the prefetch: each consumer that begins later holds at most `count` unacknowledged deliveries."""
         await self._raw.basic_qos(prefetch_count=count)
 
     async def get(self, queue: str) -> Got:
-        """Takes the oldest message. If the caller is cancelled, RabbitMQ requeues the message. Can also raise
-        Unread."""
+        """Takes the oldest message of the queue. If the caller is cancelled, the bridge requeues the message. Raises
+        `Unread` besides the errors of aiormq."""
         if self._gets is None:
             self._gets = self._reader.gets_of(self._raw)
         return await self._gets.get(queue)
@@ -61,7 +61,8 @@ class Channel:
         return await self._reader.consume(self._raw, queue, received, tag)
 
     async def cancel(self, tag: str) -> None:
-        """Cancels a consumer. Messages on their way to it arrive before this returns, or RabbitMQ requeues them."""
+        """Cancels a consumer. Before this method returns, messages on their way to the consumer arrive, or RabbitMQ
+        requeues them."""
         try:
             # RabbitMQ may have cancelled the consumer itself, because somebody deleted the queue.
             if tag in self._raw.consumers:

@@ -21,9 +21,10 @@ class Confirms:
         self.any_refused = False  # in the burst
 
     def begin(self, ids: Sequence[str]) -> asyncio.Future[None]:
-        """Begins a burst that is about to be written. All ids must differ, since a return names only the id.
+        """Begins a burst that is about to be written. All ids must differ, since RabbitMQ names only the id of a
+        message that it returns.
 
-        Returns a future that ends when RabbitMQ has answered for every message.
+        Returns a future that is done when RabbitMQ has answered for every message.
         """
         first, self._last = self._last + 1, self._last + len(ids)
         self._ids = ids

@@ -91,7 +91,8 @@ class BrokerConnection:
         tls: SSLContext | None = None,
         about: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`about`: properties of this bridge that RabbitMQ shows to operators."""
+        """`purpose`: part of the connection's name in RabbitMQ. `timeout_ms`: the limit for opening the connection or a
+        channel. `about`: properties of this bridge that RabbitMQ shows to operators."""
         self._urls = [_with_heartbeat(node.strip()) for node in nodes]
         self._purpose = purpose
         self._about: FieldTable = {**about}
@@ -172,7 +173,8 @@ class BrokerConnection:
             return raw
 
     async def raw_channel(self, *, confirms: bool = False) -> aiormq.Channel:
-        """Opens a channel of aiormq, to which bursts can be written.
+        """Opens a channel of aiormq, to which callers can write frames themselves. `confirms`: RabbitMQ confirms the
+        publishes on this channel.
 
         Raises:
             BrokerUnavailable
@@ -236,15 +238,14 @@ class BrokerConnection:
 
     @asynccontextmanager
     async def asking(self, limit_s: float) -> AsyncIterator[GuardedCall]:
-        """Runs one call that the broker has to answer in time, and translates errors as `translated` does. The breaker
-        may refuse the call.
+        """Runs one call that the broker has to answer within `limit_s` seconds, and translates errors as `translated`
+        does. The breaker may refuse the call.
 
-        Do not nest it: the breaker allows one call at a time when it is half open.
+        Do not nest this context: the breaker allows one call at a time when it is half open.
 
-        A broker that blocks publishers is not away. If a node does not answer and there are other nodes, the bridge
-        leaves the node. It may be frozen or cut off from the majority; a node that is cut off answers some calls, but
-        never those that need a queue. So if a queue has confirmed a message over the connection meanwhile, the node
-        works, and the bridge stays with it.
+        If a call times out, its node may be frozen or cut off from the majority. Then the bridge leaves the node, if
+        there are other nodes. It stays if the broker only blocks publishers, or if a queue has confirmed a message over
+        the connection since the call began. A node that is cut off answers some calls, but no call that needs a queue.
         """
         generation, began_s = self.generation, monotonic()
         async with translated():
@@ -280,7 +281,7 @@ class BrokerConnection:
         return False
 
     def doubt(self) -> None:
-        """Notes that a call was not made, because the broker would not take it."""
+        """Tells the breaker that a call was not made, because the broker would not take the call."""
         self._breaker.troubled_s = monotonic()
 
     def _closed(self, closing: asyncio.Future[Any]) -> None:

@@ -57,8 +57,9 @@ class _ConsumerChannel:
 class Consumer:
     """Calls `received` for each delivery, with at most `prefetch` unacknowledged deliveries on a channel.
 
-    It consumes on the last of its channels. Its former channels close when their deliveries are acknowledged. All its
-    channels together have at most one and a half times `prefetch` unacknowledged deliveries.
+    A consumer may have several channels, and consumes on the latest one. A former channel closes when its deliveries
+    are acknowledged or requeued. All channels together have at most one and a half times `prefetch` unacknowledged
+    deliveries.
     """
 
     def __init__(self, connection: BrokerConnection, queue: str, *, prefetch: int, received: Received) -> None:
@@ -82,10 +83,10 @@ class Consumer:
         return consumer
 
     async def until_closed(self) -> None:
-        """Returns when no more deliveries can come.
+        """Waits until no more deliveries can come.
 
-        Then the channel has closed, or RabbitMQ has cancelled the consumer because its queue was deleted. Or this node,
-        one of several, has lost the queue's majority.
+        Then the channel has closed, or RabbitMQ has cancelled the consumer because its queue was deleted. Or the bridge
+        is connected to one of several nodes, and this node accepts no new consumer of the queue.
         """
         while not (channel := self._channels[-1]).ended:
             self._silent = True
@@ -153,21 +154,22 @@ class Consumer:
 
     @property
     def _is_full(self) -> bool:
-        """Whether so many deliveries are unacknowledged that RabbitMQ may be silent because of that.
+        """Whether RabbitMQ may be silent because too many deliveries are unacknowledged: more than half of `prefetch`.
 
-        A new channel would then bring as many again.
+        A new channel would then bring up to `prefetch` more deliveries.
         """
         return 2 * sum(channel.acknowledger.held for channel in self._channels) > self._prefetch
 
     async def _consume_again(self) -> None:
-        """Asks the node for a new consumer in place of the present one.
+        """Replaces the present consumer by a new one on a new channel.
 
-        A node that is cut off from the other nodes keeps its consumers and delivers nothing. It accepts no new
-        consumer.
+        This tests the node. A node that is cut off from the other nodes keeps its consumers and delivers nothing, but
+        accepts no new consumer.
 
-        The new consumer has a new channel. If a leader ends, messages that it has delivered may be lost on their way,
-        and the next leader counts them as delivered (rabbitmq-server #15473). RabbitMQ notices that when it sends the
-        consumer another message. Otherwise it requeues the lost messages when the channel closes.
+        The former channel closes later, which brings back lost messages. If a queue's leader ends, messages on their
+        way to the consumer may be lost. The next leader counts them as delivered (rabbitmq-server #15473). RabbitMQ
+        finds the loss when it sends the consumer another message. Otherwise it requeues the lost messages when the
+        channel closes.
         """
         former, raw = self._channels[-1], await self._connection.raw_channel()
         try:

@@ -95,7 +95,8 @@ def _decode(content: bytes) -> Properties:
 
 @lru_cache(maxsize=256)
 def _present(flags: int) -> tuple[tuple[str, _Decode], ...]:
-    """Returns the field of each property that is present, in order, and the function that decodes it."""
+    """Returns the field of each property that is present, and the function that decodes the property, in the order of
+    the frame. `flags`: the property flags of the header frame."""
     known = [(name, flag) for name, flag in Basic.Properties.flags.items() if flags & flag]
     if sum(flag for _, flag in known) != flags:
         raise ValueError("the flags name a property that AMQP does not have")
@@ -120,9 +121,10 @@ def _timestamp_ms(content: bytes, at: int) -> tuple[int, int]:
 
 
 def _table(content: bytes, at: int) -> tuple[tuple[FieldTable, dict[str, bytes]], int]:
-    """Returns a table, the values' bytes by name, and the offset behind the table.
+    """Decodes the table at the offset `at`. Returns the table, the encoded bytes of some values by name, and the offset
+    behind the table.
 
-    The bytes are kept for a client's values whose AMQP type the decoded value does not show.
+    The bytes are those of a client's values whose AMQP type the decoded value does not show.
     """
     end = at + 4 + _U32.unpack_from(content, at)[0]
     at += 4
@@ -175,7 +177,8 @@ _DECODERS: Final[dict[str, _Decode]] = {
 
 
 def _texts_of_first_table(raw: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yields name and value of each text in an array's first value; nothing if that value is not a table."""
+    """Yields the name and the value of each text in the first table of an encoded array. Yields nothing if the array's
+    first value is not a table."""
     if raw[4:5] != b"F":
         return
     at = 9

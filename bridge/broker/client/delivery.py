@@ -18,8 +18,8 @@ from bridge.model.errors import BrokerUnavailable
 
 @dataclass(slots=True)
 class Delivery:
-    """One delivered message. `acknowledger`: that of the channel, with which one frame acknowledges many deliveries.
-    None: each delivery needs a frame for its ack."""
+    """One delivered message. `acknowledger`: the acknowledger of the channel, which acknowledges many deliveries with
+    one frame. None: each delivery needs a frame for its ack."""
 
     channel: aiormq.Channel
     delivery_tag: int
@@ -32,9 +32,10 @@ class Delivery:
 
 
 async def acknowledge(deliveries: Iterable[Delivery]) -> None:
-    """Acknowledges deliveries. One frame acknowledges all consecutive deliveries of a channel.
+    """Acknowledges deliveries. One frame acknowledges all consecutive deliveries of a channel that has an acknowledger.
 
-    On a lost channel there is nothing to do: RabbitMQ redelivers, and the checkpoint finds a ghost.
+    On a lost channel there is nothing to do: RabbitMQ redelivers the message, and the checkpoint or a pull finds a
+    ghost.
     """
     one_by_one: dict[aiormq.Channel, list[int]] = {}
     together: dict[Acknowledger, list[int]] = {}
@@ -52,7 +53,7 @@ async def acknowledge(deliveries: Iterable[Delivery]) -> None:
 
 
 async def requeue(delivery: Delivery) -> None:
-    """Requeues a delivery at its former place. The queue counts this towards its delivery limit."""
+    """Requeues a delivery at its former place. The queue counts the requeue towards its delivery limit."""
     with suppress(AMQPError, ChannelInvalidStateError, OSError):
         if delivery.acknowledger is not None:
             await delivery.acknowledger.requeue(delivery.delivery_tag)

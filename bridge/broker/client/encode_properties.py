@@ -58,7 +58,7 @@ class CopyProperties:
         """Returns the bytes that pamqp writes for `to_properties`.
 
         Raises:
-            TypeError, ValueError, ArithmeticError, struct.error: AMQP has no such value.
+            TypeError, ValueError, ArithmeticError, struct.error: AMQP can't hold a value of the copy.
         """
         copy, seconds = self._copy, self._copy.created_ms // 1_000
         envelope = copy.envelope
@@ -124,7 +124,7 @@ def encode_properties(properties: Properties | CopyProperties) -> bytes:
     """Returns the flags and values of properties, as a header frame holds them.
 
     Raises:
-        TypeError, ValueError, ArithmeticError, struct.error: AMQP has no such value.
+        TypeError, ValueError, ArithmeticError, struct.error: AMQP can't hold a value of the properties.
     """
     if isinstance(properties, CopyProperties):
         return properties.encode()
@@ -144,8 +144,8 @@ def encode_properties(properties: Properties | CopyProperties) -> bytes:
 
 
 def _around_ours(headers: Mapping[str, Any], written: Mapping[str, bytes]) -> tuple[bytes, bytes]:
-    """Encodes a producer's headers. Returns the bytes of those that sort before the bridge's headers in a table, and
-    the bytes of those that sort after them.
+    """Encodes a producer's headers in two parts. Returns the bytes of the headers that sort before the bridge's headers
+    in a table, and the bytes of the headers that sort after them.
 
     `written`: as in `Envelope`.
 

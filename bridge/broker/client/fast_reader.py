@@ -1,4 +1,4 @@
-"""Opens connections to RabbitMQ whose messages and confirms are read without aiormq.
+"""Opens connections to RabbitMQ, and reads their messages and confirms without aiormq.
 
 aiormq accepts a factory for its streams. `FastReader` is such a factory. It gives aiormq a `Reader`, which takes
 messages and confirms out of the bytes.
@@ -36,8 +36,8 @@ class RawConnection(aio_pika.Connection):
 
 
 class FastReader(TransportFactory):
-    """The consumers, gets and publishing channels of one connection. Each consumer has a new tag, never a former
-    one."""
+    """The consumers, gets and publishing channels of one connection. Each consumer has a tag that was never used
+    before."""
 
     def __init__(self) -> None:
         self.consumers: dict[bytes, tuple[Channel, Received]] = {}  # by consumer tag

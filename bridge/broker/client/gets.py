@@ -54,7 +54,8 @@ class Gets:
             raise Unread("RabbitMQ closed the channel over a get from a missing queue") from error
 
     def answered(self, delivery: Delivery | None, behind: int) -> None:
-        """Hands RabbitMQ's next answer to the caller of the oldest unanswered get."""
+        """Hands RabbitMQ's next answer to the caller of the oldest unanswered get. `delivery` None: the queue is empty.
+        `behind`: how many messages are ready behind the delivery."""
         answer = self._unanswered.popleft()
         if answer.done():
             self._requeue(delivery)

@@ -2,12 +2,12 @@
 
 aiormq ends the connection on properties that pamqp can't decode. Examples are a timestamp in microseconds, a name that
 is not UTF-8, and tables nested too deep. RabbitMQ then redelivers the message to every bridge, and each loses its
-connection: one message would stop all bridges. So the patched pamqp gives such a message no properties but a header
-with the reason, and the checkpoint puts the message aside.
+connection: one message would stop all bridges. So the patched pamqp gives such a message a single property, a header
+with the reason. The checkpoint puts the message aside.
 
-pamqp can't write some values that it reads: text that is not UTF-8, and numbers beyond 32-bit floats. It rounds all
-other floats to 32 bits. It writes a whole number in the smallest type that holds it, so a `WrittenValue` keeps the type
-that a client chose.
+Unpatched, pamqp can't write some values that it reads: text that is not UTF-8, and numbers beyond 32-bit floats. It
+rounds all other floats to 32 bits. The patch writes these values unchanged. pamqp writes a whole number in the smallest
+type that holds the number. So a `WrittenValue` keeps the type that a client chose.
 """
 
 from __future__ import annotations

@@ -157,8 +157,14 @@ class Publisher:
             self._free.put_nowait(free)
 
     async def _leave(self, unconfirmed: _PublishingChannel | None, called_s: float, generation: int) -> None:
-        """Closes a channel that did not confirm in time, because unconfirmed messages would pile up. Closes its whole
-        connection if no queue has confirmed over it meanwhile. If the broker only blocks publishers, both stay open."""
+        """Closes a channel that did not confirm in time, because unconfirmed messages would pile up. If no queue has
+        confirmed over the connection since `called_s`, closes the whole connection instead. If the broker only blocks
+        publishers, both stay open.
+
+        `unconfirmed`: the channel; None: no channel was open. `called_s`: when the burst began, in seconds of
+        `monotonic()`.
+        `generation`: the number of the connection.
+        """
         if await self._connection.blocked():
             return
         if self._connection.confirmed_s < called_s:
@@ -171,7 +177,8 @@ class Publisher:
 
 
 def _unpublished(messages: Sequence[Outgoing], cause: Failure, says: str) -> list[BrokerUnavailable | None]:
-    """Returns and counts the errors of messages that were not written."""
+    """Returns a `NotPublished` for each message, because none was written, and counts these errors. `cause`: the reason
+    in the metric. `says`: the text of the errors."""
     failed(cause, len(messages))
     return [NotPublished(says)] * len(messages)
 
@@ -207,10 +214,10 @@ def _without_repeated_ids(messages: Sequence[Outgoing]) -> list[list[int]]:
 
 
 async def _write(channel: Channel, messages: list[Outgoing]) -> None:
-    """Writes all frames at once. The broker can't answer before this returns.
+    """Writes the frames of all messages at once. The broker can't answer before this function returns.
 
     Raises:
-        _Unwritable: nothing was written.
+        _Unwritable: some messages can't be encoded, so nothing was written.
     """
     pieces: list[bytes] = []
     unwritable: dict[int, Unpublishable] = {}
@@ -240,8 +247,10 @@ def _frames(channel: Channel, message: Outgoing) -> list[bytes]:
 async def _until_answered(
     channel: Channel, all_answered: asyncio.Future[None], *, to_others: bool
 ) -> ExchangeRefused | None:
-    """Waits until RabbitMQ has answered for every message of a burst. If it closed the channel over the exchange of
-    another application, returns the error for the messages without an answer.
+    """Waits until RabbitMQ has answered for every message of a burst, and returns None. If RabbitMQ closed the channel
+    over an exchange of another application, returns the error for the messages without an answer.
+
+    `all_answered`: the future of `Confirms.begin`. `to_others`: as in `Publisher`.
 
     Raises:
         BrokerUnavailable: the channel closed, and the other answers will never come.

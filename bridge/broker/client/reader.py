@@ -106,7 +106,7 @@ class Reader:
         return rest
 
     async def readexactly(self, size: int) -> bytes:
-        """Returns the next bytes for aiormq. They are of one frame, because aiormq reads a frame in parts."""
+        """Returns the next `size` bytes for aiormq. All of them belong to one frame, which aiormq reads in parts."""
         if self._passed_on_at == len(self._passed_on):
             self._passed_on = await self._next_frame()
             self._passed_on_at = 0
@@ -163,7 +163,8 @@ class Reader:
         return None
 
     def _method(self, number: int, data: bytes, at: int) -> bool:
-        """Handles a method frame. Returns False if the frame has to be passed on to aiormq."""
+        """Handles a method frame. Returns False if the frame has to be passed on to aiormq. `number`: the channel's
+        number. `at`: the offset of the frame's payload in `data`."""
         (index,) = _U32.unpack_from(data, at)
         at += _U32.size
         if index == _DELIVER:

@@ -71,8 +71,8 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Where the copies of a bundle are in its body, the earliest first. `dues_ms`: their due moments, in Unix ms.
-    `offsets`: where each entry begins, and then where the last one ends."""
+    """The positions of a bundle's copies in its body, the earliest copy first. `dues_ms`: the due moments, in Unix ms.
+    `offsets`: the byte at which each entry begins, and then the end of the last entry."""
 
     dues_ms: list[int]
     offsets: list[int]
@@ -96,7 +96,7 @@ def pack(topic: str, entries: Sequence[Entry]) -> list[Packed]:
 
 
 def kind_of_bundle(kind: CopyKind) -> str:
-    """Returns the kind that the key of a bundle names. `kind`: of its copies."""
+    """Returns the kind that the routing key of a bundle names. `kind`: the kind of the bundle's copies."""
     return f"{kind}{_BUNDLE}"
 
 
@@ -106,7 +106,7 @@ def is_of_bundle(kind: str | None) -> TypeGuard[str]:
 
 
 def kind_within(kind: str) -> CopyKind:
-    """Returns the kind of a bundle's copies. `kind`: as the bundle's key names it."""
+    """Returns the kind of a bundle's copies. `kind`: the kind that the bundle's routing key names."""
     return kind_of(kind.removesuffix(_BUNDLE).removesuffix(_FORMER_BUNDLE))
 
 
@@ -156,8 +156,8 @@ def index(properties: Properties, body: bytes) -> Index:
 
 
 def _former_index(body: bytes, at: int, copies: int) -> Index:
-    """Returns what `index` returns, for a bundle of the former format, which has no second line. All copies count as
-    due with the earliest."""
+    """Returns the index of a bundle in the former format, which has no second line. Each copy gets the due moment of
+    the earliest copy. `at`: the offset of the first entry. `copies`: how many copies the bundle holds."""
     dues_ms: list[int] = []
     offsets = [at]
     for _ in range(copies):

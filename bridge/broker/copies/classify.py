@@ -39,9 +39,10 @@ class Due:
     """A copy out of the wheel.
 
     `tag`: the delivery tag. `original`: the message as it was delivered, or the copy itself if the copy came in a
-    bundle. The checkpoint puts `original` aside if the copy can't be published. `stranded_ms`: what is left of the
-    delay in its key, if a slot was missing on its way; else 0. `kind`: the kind in its key. `waited_ms`: how long the
-    wheel has kept the copy, if that was its whole delay; None: it may have waited less.
+    bundle. The checkpoint puts `original` aside if the copy can't be published. `stranded_ms`: the rest of the delay
+    that the routing key names, if a slot on the copy's way was missing; else 0. `kind`: the kind that the routing key
+    names. `waited_ms`: how many ms the copy has waited in the wheel, if it has waited its whole delay; None: it may
+    have waited less.
     """
 
     tag: int
@@ -212,8 +213,11 @@ def _classify(names: Names, message: Message, properties: Properties, now_ms: in
 
 
 def _waited_ms(parsed: WheelKey, kind: CopyKind, left_ms: int) -> int | None:
-    """Returns how many ms a copy with this key has waited, if that was its whole delay; else None. A copy of the kind
-    `HOLD` may have gone into the wheel for less than its delay."""
+    """Returns how many ms a copy has waited, if it has waited its whole delay; else None. `parsed`: the copy's routing
+    key. `left_ms`: the rest of the key's delay.
+
+    The result for a copy of the kind `HOLD` is None, because it may have entered the wheel with less than its delay.
+    """
     return None if left_ms or kind is CopyKind.HOLD else parsed.delay_ms
 
 

@@ -3,10 +3,10 @@
     [14,"o-1001",1,181352341,1,3,1769850000000,0,1769849990000]
     {"order":1001}
 
-The line begins with the length of the body and the id. Then come epoch, nonce, attempt and retries, and three moments
-in Unix ms: when the copy is due, when it expires, and when the message was created. The content type, the headers and
-the other AMQP properties follow if a message has more than a JSON body. Last come exchange and routing key of the
-message's target, if it has one.
+The line begins with the length of the body in bytes, and the id. Then come epoch, nonce, attempt and retries. Three
+moments in Unix ms follow: when the copy is due, when it expires (0: never), and when the message was created. The
+content type, the headers and the other AMQP properties follow if a message has more than a JSON body. Last come
+exchange and routing key of the message's target, if it has one.
 
 The topic is in the bundle's routing key and never in the entry. RabbitMQ has checked the publisher's rights for this
 routing key. So a client that forges an entry can do no more than a client that publishes a forged copy alone.
@@ -62,10 +62,10 @@ def encode(copy: Copy) -> bytes | None:
 
 
 def decode(topic: str, entry: bytes, *, now_ms: int) -> Copy:
-    """Returns the copy of an entry. `topic`: from the routing key of the bundle.
+    """Reads the copy out of an entry. `topic`: from the routing key of the bundle. `now_ms`: Unix ms.
 
     Raises:
-        ValueError, TypeError: the bytes are no entry, or a client has forged them.
+        ValueError, TypeError: the bytes are no entry, or have values that no bridge writes.
     """
     start = entry.index(b"\n") + 1
     size, *fields = orjson.loads(entry[: start - 1])

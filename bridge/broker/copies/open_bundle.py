@@ -1,4 +1,5 @@
-"""Takes due copies out of an opened bundle, and takes out copies that are far from due to pack them again. Pure."""
+"""Takes copies out of an opened bundle: due copies, and copies that go into new bundles because they are far from due.
+Pure."""
 
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ _TOGETHER_MS: Final = 10  # a batch takes about as long, so copies that are due 
 class OpenBundle:
     """The copies of a bundle that are not taken yet. They stay encoded, as decoded copies take far more memory.
 
-    `tag`: the bundle's delivery tag. `topic`, `kind`: of its copies. `stranded_ms`: what is left of the delay in its
-    key, if a slot was missing on its way; else 0. `body`: of the bundle. `waited_ms`: as in `Due`, for the earliest
-    copy. `parked_kind`: the kind for copies that are packed again.
+    `tag`: the bundle's delivery tag. `topic`, `kind`: of the copies. `stranded_ms`: the rest of the delay that the
+    bundle's routing key names, if a slot on its way was missing; else 0. `body`: of the bundle. `waited_ms`: as in
+    `Due`, for the earliest copy. `parked_kind`: the kind that copies get when they go into a new bundle.
     """
 
     tag: int
@@ -46,13 +47,13 @@ class OpenBundle:
         self.parked_kind = self.kind
 
     def arrived(self, now_ms: float, short_ms: int) -> None:
-        """Notes when the bundle arrived, in Unix ms. If the earliest copy has waited for its whole delay, it is due
-        then.
+        """Notes that the bundle arrived, and whether the clock is wrong. `now_ms`: the moment of the arrival by this
+        clock, in Unix ms. `short_ms`: by how much at most the wheel brings a copy too early.
 
-        If that copy seems to be due much later, the clock is behind the clock that wrote the due moments. Copies are
-        still taken as if the clock were right, and Redis decides about each copy. If the bundle seems late, the clock
-        may be ahead. Then nobody knows what is left of each delay. `short_ms`: by how much at most the wheel brings a
-        copy too early.
+        If the earliest copy has waited its whole delay, it is due when the bundle arrives. If that copy seems to be due
+        much later, the clock is behind the clock that wrote the due moments. Then copies are taken by the corrected
+        clock, and Redis decides about each copy. If the bundle seems late, the clock may be ahead, and nobody knows
+        what is left of each delay. Then copies that are not lease copies go into new bundles with the kind `HOLD`.
         """
         if self.waited_ms is None:
             return
@@ -73,7 +74,7 @@ class OpenBundle:
 
     @property
     def count(self) -> int:
-        """How many copies are due together: within 10 ms after the next one."""
+        """How many copies are taken together: the next copy, and the copies that are due within 10 ms after it."""
         moment_ms = self.index.dues_ms[self._at]
         return bisect_right(self.index.dues_ms, moment_ms + _TOGETHER_MS, self._at, self._end) - self._at
 

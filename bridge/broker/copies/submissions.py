@@ -37,9 +37,9 @@ class Submission:
     """A message to accept. `tag`: the delivery tag. `original`: the message as it was delivered, which is put aside if
     the bridge can't accept it.
 
-    `message_id` empty: the client gave none. At most one of `delay_ms` and `deliver_at_ms` is set. `again`: RabbitMQ
-    may have delivered the message before. `fingerprint`: a digest of all that the client sent; equal messages have
-    equal fingerprints.
+    `message_id` empty: the client gave none. Either `delay_ms` or `deliver_at_ms`, an instant in Unix ms, is set; the
+    other is None. `again`: RabbitMQ may have delivered the message before. `fingerprint`: a digest of all that the
+    client sent; equal messages have equal fingerprints.
     """
 
     tag: int
@@ -162,7 +162,8 @@ def _destination(names: Names, exchange: str, routing_key: str, headers: dict[st
 
 
 def _moment(headers: dict[str, Any], now_ms: int) -> tuple[int, int | None]:
-    """Returns the delay in ms, and the instant in Unix ms; None: the message has a delay and no instant."""
+    """Returns the delay in ms, and the instant at which the message is due, in Unix ms. The instant is None if the
+    header `x-deliver-at` is missing. Otherwise the delay is 0."""
     delay_ms, deliver_at_ms = _number(headers, DELAY), _number(headers, DELIVER_AT)
     if delay_ms is not None and delay_ms > MAX_DELAY_MS:
         raise Unacceptable(f"the header {DELAY} is {delay_ms}; it must be at most {MAX_DELAY_MS}, which is 999 days")

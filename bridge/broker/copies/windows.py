@@ -3,7 +3,7 @@
 A bundle leaves the wheel when its earliest copy is due. The other copies have to wait longer, most of them in a new
 bundle. So the later copies are due, the wider their window may be. Windows are an octave wide: from 32 to 64 seconds
 ahead, from 64 to 128, and so on. With each bundle at least half of what is left of a copy's delay passes, so a day
-takes at most 17 bundles. If copies are many, they fill narrower windows and take fewer bundles.
+takes at most 17 bundles. A window with many copies is halved, so that each copy passes through fewer bundles.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NARROWEST: Final = 8  # a window is not halved below this fraction (1/8) of wha
 
 def windows(left_ms: Sequence[float]) -> Iterator[list[int]]:
     """Yields for each window the indexes of its copies, the earliest first. `left_ms`: what is left of each copy's
-    delay."""
+    delay, in ms."""
     indexes = sorted(range(len(left_ms)), key=left_ms.__getitem__)
     moments = [left_ms[index] for index in indexes]
     start = 0
@@ -35,7 +35,8 @@ def windows(left_ms: Sequence[float]) -> Iterator[list[int]]:
 
 
 def _filled(moments: Sequence[float], start: int, end: int, until_ms: float) -> Iterator[tuple[int, int]]:
-    """Yields the parts of a window that ends at `until_ms`. Halves it, and its halves, while they hold many copies."""
+    """Yields the parts of a window: the index of each part's first copy, and the index behind its last copy. Halves the
+    window, and the halves, while they hold many copies. `until_ms`: the end of the window."""
     from_ms = moments[start]
     if end - start <= _FILLED or (moments[end - 1] - from_ms) * _NARROWEST <= from_ms:
         yield start, end

@@ -82,14 +82,14 @@ class Declarer:
         )
 
     async def apply(self, wanted: Plan, *, existed: bool = False) -> None:
-        """Declares the whole plan, and removes its former bindings.
+        """Declares the whole plan, and removes the bindings of earlier versions that the plan names.
 
         `existed`: the plan was declared before, and is declared again in case somebody has deleted a part of it.
 
         Raises:
-            BrokerUnfit: a queue of an earlier version conflicts with the plan.
+            BrokerUnfit: a queue of an earlier version exists, and conflicts with the plan.
             NotAllowed, DeclareRefused
-            Vanished: a second call may succeed.
+            Vanished: an object was deleted meanwhile. A second call may succeed.
         """
         try:
             objects = Plan(exchanges=wanted.exchanges, queues=wanted.queues, barring=wanted.barring)
@@ -113,7 +113,7 @@ class Declarer:
         """Deletes all objects of the plan, and the messages in its queues.
 
         Raises:
-            NotAllowed: a queue of the plan exists.
+            NotAllowed: a queue of the plan exists, and the bridge's user may not delete the plan's objects.
         """
         connection = await self._connection.raw_connection()
         try:
@@ -155,10 +155,10 @@ def _is_refusal(error: TopologyError) -> bool:
 
 
 async def once_more(declare: Callable[[], Awaitable[None]]) -> None:
-    """Declares, and declares a second time if an object vanished.
+    """Calls `declare`, and calls it a second time if an object vanished.
 
-    RabbitMQ notifies the consumers of a deleted queue before the queue is gone. Until then a declare of the queue
-    succeeds.
+    RabbitMQ notifies the consumers of a deleted queue before the queue is gone. Until the queue is gone, a declare of
+    it succeeds.
     """
     try:
         await declare()

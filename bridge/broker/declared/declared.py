@@ -1,8 +1,8 @@
 """Declares the queues of topics when they are first needed, and remembers which queues it has declared.
 
-A topic's ready queue is declared when the topic is first used. Its dead queue is declared when its first dead letter
-comes, or when the end of a lease may make one. Most topics have no dead letters, and an idle quorum queue costs
-RabbitMQ memory and CPU time.
+A topic's ready queue is declared when the topic is first used. Its dead queue is declared when a message may soon
+become a dead letter, or at the latest when the first dead letter comes. Most topics have no dead letters, and an idle
+quorum queue costs RabbitMQ memory and CPU time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _EXPECT_AGAIN_AFTER_S: Final = 30.0
 
 
 class Declared:
-    """Declares objects before the bridge publishes to them: the wheel once for each connection, and each topic once.
+    """Declares objects before the bridge publishes to them: the wheel once for each connection, and the queues of each
+    topic once.
 
     If the broker has lost the wheel, all objects are declared again. While the wheel exists, the bridge assumes that
     the queues of topics exist. After a publish that finds no queue, `CopyPublisher` has the topic's queues declared
@@ -47,11 +48,11 @@ class Declared:
         publishers: Collection[BrokerConnection],
         listed: Existing,
     ) -> None:
-        """Declares over `connection`. `publishers`: further connections; RabbitMQ may have closed a lost one because
-        somebody deleted an object.
+        """Declares over `connection`. `publishers`: further connections over which the bridge publishes. If one is
+        opened again, the wheel is declared again: RabbitMQ may have closed it because somebody deleted an object.
 
-        `listed`: returns which of some topics are on the list of topics. Only these get a dead queue, because a dead
-        letter may come while its topic is removed.
+        `listed`: a function that returns which of the given topics are on the list of topics. Only these get a dead
+        queue, because a dead letter may come while its topic is removed.
         """
         self._names = names
         self._declarer = Declarer(connection, lanes=names.lanes)
@@ -88,7 +89,8 @@ class Declared:
         return self._names.in_lane(lane).checkpoint
 
     def first_slot(self, message_id: str, stay_ms: int) -> str | None:
-        """Returns the slot in which a copy begins to wait. `stay_ms`: how long it stays in the wheel; None for 0."""
+        """Returns the slot in which a copy begins to wait. `stay_ms`: how long the copy stays in the wheel. If that is
+        0, returns None."""
         slots = wheel_slots(stay_ms)
         return self._names.lane_for(message_id).slot(*slots[0]) if slots else None
 
@@ -115,7 +117,7 @@ class Declared:
         return self._names.ingress
 
     async def ensure_topic(self, topic: str) -> None:
-        """Declares a topic's ready queue, unless this connection has done so.
+        """Declares a topic's ready queue, unless this process has declared it.
 
         Raises:
             BrokerUnavailable
@@ -124,10 +126,10 @@ class Declared:
         await self._ready.declare(topic)
 
     def expect_letter(self, topic: str) -> None:
-        """Declares a topic's dead queue in the background, unless this connection has done so.
+        """Declares a topic's dead queue in the background, unless this process has declared it.
 
-        Call this when a message of the topic may soon be a dead letter. The queue is older by then, so its confirm
-        counts sooner.
+        Call this when a message of the topic may soon be a dead letter. When the dead letter comes, the queue is older,
+        so its confirm counts sooner.
         """
         if self.has_dead(topic) or topic in self._expecting or monotonic() < (self._unexpected.get(topic) or 0.0):
             return
@@ -143,7 +145,7 @@ class Declared:
             del self._expecting[topic]
 
     async def ensure_dead(self, topic: str) -> None:
-        """Declares a topic's dead queue, unless this connection has done so.
+        """Declares a topic's dead queue, unless this process has declared it.
 
         Raises:
             NotPublished: the topic was removed.
@@ -153,11 +155,13 @@ class Declared:
         await self._dead.declare(topic)
 
     def has_topic(self, topic: str) -> bool:
-        """Whether this connection has declared the topic's ready queue."""
+        """Whether this process has declared the topic's ready queue. False while the wheel is not declared, as after
+        the loss of a connection."""
         return self.wheel.is_declared and topic in self._ready.declared
 
     def has_dead(self, topic: str) -> bool:
-        """Whether this connection has declared the topic's dead queue."""
+        """Whether this process has declared the topic's dead queue. False while the wheel is not declared, as after the
+        loss of a connection."""
         return self.wheel.is_declared and topic in self._dead.declared
 
     async def without_dead(self, topics: Sequence[str]) -> list[str]:
@@ -181,7 +185,8 @@ class Declared:
             return self.has_topic(topic) or await self._declarer.exists(self._names.ready_queue(topic))
 
     def forget_topics(self, topics: Iterable[str]) -> None:
-        """Forgets that the queues of topics were declared, because a queue was gone."""
+        """Forgets that the queues of these topics were declared, so that their next use declares them again. Call this
+        when a queue was gone."""
         for queues in (self._ready, self._dead):
             queues.declared.difference_update(topics)
 
@@ -194,11 +199,13 @@ class Declared:
         return self._young.unsettled(topic)
 
     def dead_settles_in_s(self, topic: str) -> float:
-        """Returns the seconds until a confirm by the topic's declared dead queue counts. 0: it counts."""
+        """Returns the seconds until a confirm by the topic's declared dead queue counts. 0: such a confirm counts
+        already."""
         return self._young.settles_in_s(_letters(topic))
 
     def note_existing(self, topics: Iterable[str]) -> None:
-        """Notes that the queues of topics exist, before this process first uses them."""
+        """Notes that the ready queues of topics exist, so that their age counts from now on, before this process first
+        uses them."""
         for topic in topics:
             self._young.exists(topic)
 
@@ -232,7 +239,8 @@ class Declared:
         return sum([await self.depth(lane.checkpoint) for lane in self.wheel.lanes.existing.each_lane])
 
     async def slot_depths(self) -> dict[str, tuple[int, int]]:
-        """Counts the messages in each slot as `Broker.slot_depths` does, in the lanes that were found last."""
+        """Counts the messages in each slot as `Broker.slot_depths` does. Counts only in the lanes that the last refresh
+        found."""
         lanes = self.wheel.lanes.existing.each_lane
         async with self._looking:
             depths = await self._declarer.depths(plan.slots(self.wheel.lanes.existing).queues)
@@ -279,8 +287,8 @@ class Declared:
         (self._direct.add if direct else self._direct.discard)(topic)
 
     async def set_direct(self, topic: str, direct: bool) -> None:
-        """Changes the topic's bindings: `direct` routes due messages past the checkpoint to the ready queue, and False
-        routes them to the checkpoint.
+        """Changes the topic's bindings. With `direct`, RabbitMQ routes plain due messages past the checkpoint to the
+        ready queue. Otherwise it routes them to the checkpoint.
 
         Raises:
             BrokerUnavailable
@@ -297,7 +305,8 @@ class Declared:
         await (self._declarer.apply(binding) if direct else self._declarer.remove(binding))
 
     async def remove_topic(self, topic: str) -> None:
-        """Deletes a topic's queues and their messages. Callers take the topic off the list before.
+        """Deletes a topic's queues and their messages. Before this call, the caller takes the topic off the list of
+        topics.
 
         Raises:
             BrokerUnavailable
@@ -319,5 +328,6 @@ class Declared:
 
 
 def _letters(topic: str) -> str:
-    """Returns the group of a topic's dead queue in `YoungQueues`. No topic has a space in its name."""
+    """Returns the group name of a topic's dead queue in `YoungQueues`. No other topic's group has this name, because no
+    topic has a space in its name."""
     return f"{topic} dead"

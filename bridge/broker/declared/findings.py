@@ -14,7 +14,7 @@ from topology.report import warning
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A fault for an operator. An `error` breaks a promise now. A `warning` may break a promise, or makes messages
-    late. `remedy`: what an operator can do about it, if `says` does not say it."""
+    late. `says`: what is wrong. `remedy`: what an operator can do about the fault, if `says` does not name that."""
 
     severity: Literal["error", "warning"]
     says: str
@@ -45,8 +45,8 @@ def not_empty(refused_queue: str, reason: str) -> TopologyFinding:
 
 
 def unreadable(queue: str, reason: str) -> Finding:
-    """Returns the finding that RabbitMQ closes connections. The cause may be a message of the queue that the bridge
-    could not put aside. `reason`: why it could not."""
+    """Returns the finding that RabbitMQ closes connections, perhaps over a message in the queue. The bridge could not
+    put such a message aside. `reason`: why the bridge could not."""
     return Finding(
         "warning",
         f"RabbitMQ closes connections over an error of its own, and the bridge found no message in the queue {queue} "
@@ -68,8 +68,8 @@ def letters_without_queue(topic: str, queue: str) -> Finding:
 
 
 def undeclared(mended: Mended, topic_of: Callable[[str], str | None]) -> list[TopologyFinding]:
-    """Returns a finding for each missing object that RabbitMQ refuses to declare. `topic_of`: returns the topic of a
-    queue, by the queue's name; None: the queue belongs to no topic."""
+    """Returns a finding for each missing object that RabbitMQ refuses to declare, and one finding for all untried
+    objects. `topic_of`: returns the topic of a queue, by the queue's name; None: the object belongs to no topic."""
     findings = []
     for name, reason in mended.refused.items():
         topic = topic_of(name)

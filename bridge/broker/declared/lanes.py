@@ -1,4 +1,5 @@
-"""Finds the lanes that exist on the broker: the lanes of this process, and further lanes of bridges that have more."""
+"""Finds the lanes that exist on the broker: the lanes of this process, and further lanes that bridges with more lanes
+have declared."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ _MOST_REFUSALS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """The objects that were missing. `declared`: the names of those that exist now. `refused`: the reasons by name, for
-    objects that RabbitMQ refuses to declare. `untried`: the names of objects that were not tried after twenty
-    refusals."""
+    """The result of a try to declare missing objects. `declared`: the names of the objects that exist now. `refused`:
+    RabbitMQ's reason by name, for each object that RabbitMQ refused to declare. `untried`: the names of objects that
+    were not tried after twenty refusals."""
 
     declared: Sequence[str]
     refused: Mapping[str, str] = field(default_factory=dict)

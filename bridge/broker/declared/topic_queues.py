@@ -1,4 +1,4 @@
-"""Declares one queue for each topic, for several topics in one call, and remembers which topics have their queue."""
+"""Declares one queue per topic, for several topics in one call, and remembers which topics have their queue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ Existing = Callable[[Collection[str]], Awaitable[Collection[str]]]
 
 
 async def everything(topics: Collection[str]) -> Collection[str]:
-    """Returns all topics, for calls of clients: they may make new topics."""
+    """Returns all given topics. Serves as `Existing` for queues that calls of clients may need, because clients may
+    make new topics."""
     return topics
 
 
@@ -45,7 +46,8 @@ class TopicQueues:
         existing: Existing,
     ) -> None:
         """`turn`: held during each declare. `planned`: returns the plan of one topic, with one queue. `group`: returns
-        the name under which the queue's age is noted. `existing`: asked before a missing queue is declared."""
+        the name under which the queue's age is noted. `existing`: returns the topics that may have queues; missing
+        queues of other topics are not declared."""
         self.declared: set[str] = set()
         self._declarer = declarer
         self._young = young
@@ -56,7 +58,8 @@ class TopicQueues:
         self._declaring = GroupCommit(self._declare, most=_TOGETHER, at_once=1)
 
     async def declare(self, topic: str) -> None:
-        """Declares a topic's queue, unless it is declared. Calls that come meanwhile declare their queues together.
+        """Declares a topic's queue, unless it is declared. Calls that come during a declare wait for its end, and then
+        declare their queues together.
 
         Raises:
             NotPublished: the queue is missing, and the topic was removed.

@@ -34,9 +34,9 @@ class Wheel:
         turn: asyncio.Lock,
         lost: Callable[[], None],
     ) -> None:
-        """Declares over `connection`. `publishers`: further connections; RabbitMQ may have closed a lost one because
-        somebody deleted an object. `turn`: held during each declare. `lost`: called when an object was gone, because
-        the queues of topics may be gone too."""
+        """Declares over `connection`. `publishers`: further connections. After the loss of any of these connections the
+        wheel is declared again: RabbitMQ may have closed it because somebody deleted an object. `turn`: held during
+        each declare. `lost`: called when an object was gone, because the queues of topics may be gone too."""
         self.lanes = Lanes(connection, names)
         self._connection = connection
         self._publishers = publishers
@@ -53,7 +53,7 @@ class Wheel:
         return self._generation == self._generations
 
     async def ensure(self) -> None:
-        """Declares the wheel, unless this connection has done so.
+        """Declares the wheel, unless it was declared since a connection was last lost.
 
         Raises:
             BrokerUnavailable

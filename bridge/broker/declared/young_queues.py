@@ -1,8 +1,8 @@
 """Decides when a confirm by a new queue counts, on a broker that may be killed.
 
-A quorum queue that was just created does not survive a kill of the broker: RabbitMQ writes its registration about once
-a second. Measured on 3.10, 4.0 and 4.3, it was lost when the broker was killed up to 0.6 s after the declare.
-From 1.2 s on it was kept. So a confirm of a queue counts only once the queue is old enough.
+A quorum queue that was just created may not survive a kill of the broker: RabbitMQ writes the queue's registration
+about once a second. Measured on 3.10, 4.0 and 4.3: a queue was lost if the broker was killed up to 0.6 s after the
+declare, and kept from 1.2 s on. So a confirm by a queue counts only once the queue is old enough.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class YoungQueues:
         self._found_s.setdefault(group, monotonic() + _SETTLES_AFTER_S)
 
     def old(self, group: str) -> None:
-        """Notes that the group is old, if another process has declared it."""
+        """Notes that the group's queues are old, so their confirms count. Changes nothing if this process has declared
+        the group."""
         self._found_s[group] = 0.0
 
     def forget(self, group: str) -> None:

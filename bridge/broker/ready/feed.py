@@ -81,8 +81,8 @@ class Feed:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the feed should end, so that its channel can close. A feed that had to join an old channel, as there
-        are enough channels, stays for as long."""
+        """Whether the feed should end, so that its channel can close: its channel has been old for 60 seconds. If the
+        feed joined a channel that was already old, the 60 seconds count from when the feed was opened."""
         return monotonic() - max(self._opened_s, self._shared.old_since_s) > _OUTDATED_AFTER_S
 
     async def resize(self, window: int) -> None:
@@ -116,7 +116,7 @@ class Feed:
             return await self._shared.channel.depth(self._queue)
 
     async def cancel(self) -> None:
-        """Cancels the consumer. A message that was on its way is in hand when this returns."""
+        """Cancels the consumer. If RabbitMQ answers, a message that was on its way is in hand when this returns."""
         try:
             async with self._shared.turn:
                 if self._tags and not self._shared.broken:

@@ -21,8 +21,9 @@ class FeedChannel:
 
     `turn`: held during each call to RabbitMQ, which answers the calls on a channel one after the other. `feeds`: how
     many feeds use the channel. `prefetch`: the prefetch of its next consumer. `doubted`: a message may have been lost
-    on the channel. `old_since_s`: since when it takes no more feeds, a moment of `monotonic()`. `broken`: RabbitMQ did
-    not answer on it. `retired`: it closes once its deliveries are settled.
+    on the channel. `old_since_s`: since when new feeds open another channel instead, a moment of `monotonic()`;
+    infinite: it is not old. `broken`: RabbitMQ did not answer on it. `retired`: it closes once its deliveries are
+    settled.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -67,10 +68,12 @@ class FeedChannels:
             return in_use[-1]
 
     def leave(self, shared: FeedChannel, *, silent: bool = False) -> None:
-        """Ends one feed's use of the channel. One of the feed's messages may have been lost on its way.
+        """Ends one feed's use of the channel. One of the feed's messages may have been lost on its way, and RabbitMQ
+        requeues such a message only when the channel closes.
 
         So the channel is retired when its last feed has ended. It takes new feeds for another second, as otherwise many
-        short feeds would each open a channel. `silent`: no message came for long, so it takes no new feeds.
+        short feeds would each open a channel. `silent`: the feed got no message for long, so the channel takes no new
+        feeds from now on.
         """
         shared.feeds -= 1
         if silent:

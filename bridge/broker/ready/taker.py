@@ -74,7 +74,8 @@ class Taker:
         return taken
 
     async def _get(self, queue: str) -> tuple[Taken | None, int]:
-        """Takes the oldest message; None if the queue is empty. Also returns how many messages are ready behind it."""
+        """Takes the oldest message, and returns it with the number of messages that are ready behind it. None: the
+        queue is empty."""
         for _ in range(_CHANNELS - 1):
             with suppress(Unread):
                 return await self._get_once(queue)

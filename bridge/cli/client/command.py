@@ -1,4 +1,5 @@
-"""Turns a function into a client command: adds the options of every client command, and ends it if a call fails."""
+"""Turns a function into a client command: adds the options that all client commands share, and ends the command if a
+call fails."""
 
 from __future__ import annotations
 

@@ -89,7 +89,8 @@ def move(
 ) -> None:
     """Change when a waiting message is due.
 
-    Give exactly one of --delay and --deliver-at. `change` changes more than that.
+    Give exactly one of --delay and --deliver-at. To change the body or other parts of the message, use the command
+    `change`.
     """
     if (delay is None) == (deliver_at is None):
         raise typer.BadParameter("give exactly one of --delay and --deliver-at", param_hint="--delay")

@@ -52,8 +52,8 @@ def cancel(api: Api, output: Output, operation_id: _Id) -> None:
 
 
 def until_ended(api: Api, output: Output, begun: Mapping[str, Any]) -> Answer:
-    """Waits for the end of an operation, and returns it. Shows the progress on a terminal. `begun`: the operation as
-    the bridge answered at its start."""
+    """Waits until an operation has ended, and returns the bridge's last answer about it. Shows the progress on a
+    terminal. `begun`: the bridge's description of the operation when the operation began."""
     from bridge.cli.progress import progress  # noqa: PLC0415 - rich costs much of a command's start
 
     done = 0

@@ -57,7 +57,8 @@ def number_or_text(text: str | None) -> int | str | None:
 
 
 def pairs(option: str, given: list[str]) -> dict[str, str]:
-    """Returns the values by name of an option that a user repeats as NAME=VALUE. `option`: its name, for errors."""
+    """Returns the values of an option that a user repeats as NAME=VALUE, by their names. `option`: the option's own
+    name, for errors. `given`: the texts that the user gave."""
     for one in given:
         if "=" not in one:
             raise typer.BadParameter(f"{one[:100]!r} must be NAME=VALUE", param_hint=option)

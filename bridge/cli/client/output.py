@@ -45,7 +45,7 @@ class Output:
         self._view.stop()
 
     def show(self, answer: Answer) -> None:
-        """Prints one object, without members that are null."""
+        """Prints one object, without members that are null. With `--json` it prints the bridge's text unchanged."""
         if self.as_json:
             typer.echo(answer.raw)
         else:
@@ -53,7 +53,8 @@ class Output:
             self._view.fields({name: line(value) for name, value in members if value is not None})
 
     def rows(self, answers: Iterable[Answer], columns: Mapping[str, str]) -> None:
-        """Prints a list. `columns`: the path of a member, such as `counts.ready`, by the heading of its column."""
+        """Prints a list. `columns`: maps the heading of each column to the path of the member that it shows, such as
+        `counts.ready`."""
         if self.as_json:
             for answer in answers:
                 typer.echo(answer.raw)

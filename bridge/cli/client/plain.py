@@ -11,7 +11,7 @@ _GAP: Final = "  "
 
 
 class Plain:
-    """Prints only the first table with headings, so that all further lines of output have the form of a row."""
+    """Prints headings only with the first table, so that all further lines of output have the form of a row."""
 
     def __init__(self) -> None:
         self._widths: list[int] = []

@@ -50,7 +50,7 @@ def list_topics(
 
 
 def all_topics(api: Api, prefix: str | None = None) -> Iterator[list[Answer]]:
-    """Yields all topics, a page at a time. `prefix`: only topics whose names begin so; None: all."""
+    """Yields all topics, a page at a time. `prefix`: only topics whose names begin with this text; None: all."""
     return api.pages("/v1/topics", {"prefix": prefix}, sys.maxsize)
 
 

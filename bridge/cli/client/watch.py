@@ -65,7 +65,8 @@ def _print_topics(api: Api, output: Output, names: Sequence[str]) -> None:
 
 
 def _follow(api: Api, output: Output, path: str, looks: Iterator[int]) -> None:
-    """Prints the message at each change, until it has ended."""
+    """Prints the message at each change, until the message has ended or `looks` is exhausted. `looks`: yields once for
+    each look at the message."""
     former: Sequence[object] | None = None
     for _ in looks:
         message = api.call("GET", path)

@@ -93,7 +93,7 @@ def _facts(pool: str, url: str | None) -> Facts:
 
 
 def _rows(check: Check, verdict: Verdict) -> Iterator[Mapping[str, Any]]:
-    """Yields a row for each fault of the check; one row if it has none or can't be made."""
+    """Yields a row for each fault of the check, or one row if the check found no fault or could not run."""
     if isinstance(verdict, Missing):
         yield _row(check, _NOT_CHECKED, verdict.reason)
         return
@@ -116,7 +116,7 @@ def _print(output: Output, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _together(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yields the rows, but one row for all checks that could not be made for one reason."""
+    """Yields the rows, with one row in place of all checks that could not run for the same reason."""
     for (state, reason), group in groupby(rows, key=lambda row: (row["state"], row["found"])):
         if state == _NOT_CHECKED:
             yield {"state": state, "title": ", ".join(str(row["check"]) for row in group), "found": reason}

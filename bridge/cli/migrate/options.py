@@ -28,7 +28,9 @@ _DEFAULT_URL = "http://guest:guest@127.0.0.1:15672"
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options that all commands of `migrate` share. `url`: the bridge; None: no bridge is named."""
+    """The options that all commands of `migrate` share. `exchanges`: the plugin's exchanges to move; empty: all.
+    `file`: keeps what a command has to restore if it is interrupted. `url`: the bridge's URL; None: the user named no
+    bridge."""
 
     management_url: str
     tls: SSLContext

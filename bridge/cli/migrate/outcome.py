@@ -1,4 +1,5 @@
-"""Carries out a migration's steps, and prints what was done, what it cost, and what is left."""
+"""Carries out a migration's steps, and prints which steps were done, how long exchanges were missing, and which steps
+are left."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ def end(
     *,
     json: bool,
 ) -> None:
-    """Runs `work`, and prints the steps that were done and those that wait. Ends the command with 1 if messages may be
-    lost, and otherwise with 5 if steps wait."""
+    """Runs `work`, and prints the steps that were done and those that wait. Ends the command with exit code 1 if
+    messages may be lost, and otherwise with exit code 5 if steps wait."""
 
     async def run(rabbit: Management) -> Sequence[Step]:
         async with bridge(options.url, options.token, options.tls) as releasing:

@@ -12,8 +12,9 @@ SMALL_BYTES = 64 * 1024
 
 
 class BodyBudget:
-    """ASGI middleware: limits the bytes of bodies that all requests together hold until they are answered. A request
-    whose body passes `limit_bytes` gets `TooManyBytes` when it reads the body."""
+    """ASGI middleware: limits the bytes of bodies that all requests together hold until they are answered. A read that
+    would take their total over `limit_bytes` raises `TooManyBytes`. Bodies with a declared size of at most
+    `SMALL_BYTES` do not count."""
 
     def __init__(self, app: ASGIApp, *, limit_bytes: int) -> None:
         self._app = app

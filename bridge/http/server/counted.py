@@ -1,4 +1,5 @@
-"""Counts the requests that pass the application's routes, by operation and status, and answers those that are cut."""
+"""Counts the requests that pass the application's routes, by operation and status. Answers calls that the server has
+cancelled."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ _WIRES: Final = "bridge.http.wires."
 
 
 async def counted(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Lets `app` answer, and counts the answer. Answers a call that the server has cut (`was_cut`). Does not count a
-    request whose client has gone before its answer."""
+    """Lets `app` answer, and counts the answer. If the server has cancelled the call (`was_cut`), answers with an
+    error. Does not count a request whose client has gone before its answer."""
     if scope["type"] != "http":
         await app(scope, receive, send)
         return
@@ -44,8 +45,8 @@ async def counted(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> N
 
 
 def was_cut() -> bool:
-    """Returns whether the server has cancelled the call that runs: uvicorn does so once the grace period after SIGTERM
-    has passed. Takes the cancel back then, so that the call can be answered."""
+    """Returns whether the server has cancelled the running call, as uvicorn does once the grace period after SIGTERM
+    has passed. If so, takes the cancellation back, so that the call can be answered."""
     task = current_task()
     if task is None or not task.cancelling():
         return False

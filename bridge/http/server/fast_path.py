@@ -40,9 +40,9 @@ class FastPath(Generic[App]):
     """The ASGI application that uvicorn calls. `app` answers the requests that the fast path does not.
 
     Args:
-        handlers: by method and by the path behind the topic, such as `("POST", "/messages")`, each with the name of
-            its operation.
-        other_ports: the ports that belong to another wire.
+        handlers: the operation's name and its handler, by method and by the path behind the topic, such as
+            `("POST", "/messages")`.
+        other_ports: the ports that belong to another wire. `app` answers the requests to them.
     """
 
     def __init__(

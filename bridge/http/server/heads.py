@@ -1,8 +1,8 @@
-"""Reads the heads of requests as this server understands them: HTTP/1.1 and nothing else, to this server alone.
+"""Reads the heads of requests. Accepts only HTTP/1.1, and only requests to this server.
 
 A client may offer another protocol in its first request (`Upgrade: h2c`, as the JDK's client does on each connection
-without TLS). A server may ignore the offer (RFC 9110, section 7.8). httptools takes what follows such a head for the
-other protocol, and drops the body. So the parser gets that head once more, without the offer.
+without TLS). A server may ignore the offer (RFC 9110, section 7.8). httptools takes the bytes behind such a head for
+the other protocol, and drops the body. So the parser gets that head once more, without the offer.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Offered(Protocol):
 
 
 class RequestParser:
-    """Parses requests with httptools. It calls `owner` twice for a head that offers another protocol. The first time
-    `should_upgrade()` is true, and `owner` must begin no request."""
+    """Parses requests with httptools. For a head that offers another protocol, the parser calls `owner` twice. During
+    the first call, `should_upgrade()` is true, and `owner` must begin no request."""
 
     def __init__(self, owner: Offered) -> None:
         self._owner = owner

@@ -60,8 +60,8 @@ def _refusal(size_bytes: int, limit_bytes: int) -> TooLarge:
 
 
 def _last(receive: Receive, send: Send) -> Send:
-    """Returns a `send` for the connection's last answer. After that answer, it reads until the client closes the
-    connection, for `LINGER_S` at most."""
+    """Returns a `send` for the connection's last answer. After that answer, this `send` reads and drops the rest of the
+    request, for `LINGER_S` seconds at most."""
 
     async def send_last(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,8 +1,8 @@
 """Notices that the event loop stood still, and refuses the requests that waited during the stall.
 
 A process may be frozen, or one callback may keep the loop busy. During a stall clients give up, and repeat their
-requests at another bridge. Unread bytes have no time stamp. So after a stall that was longer than a call may last, each
-request that the loop finds counts as old: in a socket, on a new connection, or read and not begun.
+requests at another bridge. Unread bytes have no time stamp. So after a stall that was longer than a call may last, all
+requests that the loop finds count as old. They may be unread in a socket, on a new connection, or read and not begun.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Pulse:
 
     def in_time(self, app: ASGIApp) -> ASGIApp:
         """Returns the application that answers the request whose head has just been read. It refuses the request if the
-        loop stands still before the request begins. Otherwise it is `app`, whose read of the body raises `StoodStill`
+        loop stands still before the request begins. Otherwise `app` answers, and reading the body raises `StoodStill`
         after a stall."""
         stalls = self._stalls
 
@@ -83,7 +83,7 @@ class Pulse:
         return begin
 
     def _beat(self, rounds: int = 0) -> None:
-        """Looks for a stall, and plans the next beat. `rounds`: for so many more rounds of the event loop, each request
+        """Looks for a stall, and plans the next beat. `rounds`: for how many more rounds of the event loop each request
         that the loop reads counts as old."""
         loop, now_s = asyncio.get_running_loop(), monotonic()
         stood_s, self._last_s = now_s - self._last_s, now_s

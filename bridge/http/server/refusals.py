@@ -1,4 +1,4 @@
-"""Refuses requests that never reach the application: what is wrong with them, and the bytes of the answer."""
+"""Refuses requests that never reach the application: defines the problem types, and writes the answers."""
 
 from __future__ import annotations
 

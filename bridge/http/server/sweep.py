@@ -12,9 +12,10 @@ _SWEEP_S = 1.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """The limits of connections. `head_bytes`: the most bytes of a request's head, and of what surrounds the chunks of
-    a body; the path with its query may use a quarter of them. `unread_bytes`: the most bytes of answers that clients
-    have not read."""
+    """The limits of connections. `connections`: the most open connections. `unread_bytes`: the most bytes of answers
+    that clients have not read. `head_bytes`: the most bytes of a request's head, and of the lines around the chunks of
+    a body; the path with its query may use a quarter of them. `client_timeout_s`: how long a client may make no
+    progress. `keep_alive_s`: how long a connection may wait for its next request."""
 
     connections: int
     unread_bytes: int
@@ -24,7 +25,8 @@ class Limits:
 
 
 class Phase(Enum):
-    """What a connection waits for. In the last phase it waits for the bridge, in all others for the client."""
+    """The phases of a connection, by what it waits for. In `ANSWER` it waits for the bridge, in all others for the
+    client."""
 
     FIRST = auto()  # the first byte of its first request
     HEAD = auto()  # the rest of a head

@@ -16,12 +16,14 @@ _READY: Final = "/health/ready"  # its answer says whether a send would succeed 
 
 
 class Unread:
-    """Counts the bytes of answers that clients have not read. A connection with such an answer begins no request.
+    """Counts the bytes of answers that clients have not read. A connection whose client has not read its answer begins
+    no further request.
 
     At the limit, the server refuses requests for a page of messages with 503, before the application sees them. It
     refuses a pull before the pull takes a message. The messages that a pull takes count at once. Other answers count
-    once they are written, so only few calls at a time make pages. Beyond a reserve for small answers, the server
-    refuses all requests, and the process is not ready.
+    once they are written, so only few calls at a time make pages. A further quarter of the limit is reserved for small
+    answers. Beyond this reserve, the process is not ready. The server then refuses all requests except `/health/live`
+    and `/metrics`.
     """
 
     def __init__(self, limit_bytes: int) -> None:

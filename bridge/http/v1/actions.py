@@ -62,7 +62,8 @@ async def list_actions(pools: Pools, call: ApiCall) -> Response:
 
 
 def recorded(operation: Operation) -> Run:
-    """Returns the operation's handler. If the operation is an operator's action, the handler also records it."""
+    """Returns the operation's handler. If the operation is an operator's action, the returned handler also records the
+    action."""
     if not operation.is_action:
         return operation.run
 

@@ -42,7 +42,7 @@ class DueOut(Answer):
 
 
 class LatenessOut(Answer):
-    """How late releases were, of all topics. A percentile is the upper bound of a bucket of
+    """How late the releases of all topics were. A percentile is the upper bound of a bucket of
     `delaybridge_release_lag_seconds`."""
 
     released: int

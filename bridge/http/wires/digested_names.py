@@ -1,7 +1,7 @@
 """Derives topics and ids from names of any text, for wires whose originals take any name.
 
 If the bridge does not allow a name, a digest replaces it, and a header of the message carries the name. All these wires
-derive names alike, so a job that one of them sends is a message of the others too.
+derive names in the same way, so each of them finds a job that another one sent.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ def check(field: str, name: str) -> None:
 
 
 def topic_of(name: str) -> str:
-    """Returns the bridge's topic for a topic's name."""
+    """Returns the topic in the bridge for the topic name that a client gave."""
     return name if valid_topic(name) and not is_path_step(name) else f"{_FORBIDDEN.sub('-', name)[:60]}.{digest(name)}"
 
 
 def headers_of(topic: str, message_id: str) -> dict[str, str]:
-    """Returns the headers that carry the names which a digest replaces."""
+    """Returns the headers that keep the client's topic and id. A header is present only if a digest replaces that topic
+    or id in the message."""
     headers = {}
     if topic_of(topic) != topic:
         headers[_TOPIC] = topic
@@ -46,6 +47,7 @@ def headers_of(topic: str, message_id: str) -> dict[str, str]:
 
 
 def shown(record: Record, envelope: Envelope | None) -> tuple[str, str]:
-    """Returns a message's topic and id as the client that sent it gave them."""
+    """Returns the topic and id that the message's sender gave, read from its headers. Without these headers they are
+    the record's."""
     headers = envelope.headers if envelope is not None else {}
     return str(headers.get(_TOPIC, record.topic)), str(headers.get(_ID, record.id))

@@ -1,7 +1,8 @@
 """Decides what a receiver's answer means for the message and for the receiver. Pure.
 
-2xx acknowledges the message. 410 ends the subscription. 429, or 503 with Retry-After, means that the receiver is busy:
-the bridge makes no call for the time in Retry-After, and counts no attempt. Every other answer is a failed attempt.
+2xx acknowledges the message. 410 ends the subscription. 429, or 503 with Retry-After, means that the receiver is busy.
+The bridge then makes no call for the time in Retry-After, and counts no attempt. After a 429 without it, the time is
+the first back-off. The time is at least 1 s and at most 1 h. Every other answer is a failed attempt.
 """
 
 from __future__ import annotations

@@ -60,7 +60,8 @@ class Delivery:
         queue: str,
         tracing: Deliveries | None,
     ) -> None:
-        """`stopping` is set when the subscription has ended. `queue`: the topic's ready queue."""
+        """`stopping`: shared with the worker. The delivery sets it to stop the worker when the subscription is no
+        longer current. `queue`: the topic's ready queue."""
         self._subscription = subscription
         self._topic = subscription.topic
         self._queue = queue
@@ -75,9 +76,12 @@ class Delivery:
         self._failing = False
 
     async def deliver(self, leased: Leased) -> None:
-        """Calls the receiver, and settles the message by the answer. If the subscription has been removed, replaced or
-        ended since the worker read it, requeues the message and stops the worker. While Redis is away, nobody knows
-        that, so there is no call."""
+        """Calls the receiver, and settles the message by the answer.
+
+        If the subscription has been removed, replaced or ended since the worker read it, requeues the message and stops
+        the worker. If Redis is away, the bridge can't check the subscription; it requeues the message without a call.
+        It also does so while the receiver asks for no calls.
+        """
         message = leased.message
         if not await self._is_current():
             await self.requeue(leased, 0)
@@ -196,7 +200,8 @@ class Delivery:
             await self._subscriptions.hold(self._topic, receiver, for_ms)
 
     async def _is_current(self) -> bool:
-        """Whether the subscription surely still counts. Stops the worker if it surely does not."""
+        """Returns whether the subscription is still current. False also while Redis is away. Stops the worker only if
+        Redis says that the subscription is not current."""
         try:
             is_current = await self._subscriptions.is_current(self._subscription)
         except Unavailable:

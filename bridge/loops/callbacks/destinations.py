@@ -43,9 +43,11 @@ class Destinations:
         return self.named(headers.get(URL_HEADER), headers.get(SERVICE_HEADER))
 
     def named(self, url: object, service: object) -> Destination:
-        """Returns the receiver that a message names: a URL alone, or a service with a path or a URL of its origin.
+        """Returns the receiver that a message names. Without `service`, `url` is a full URL. With `service`, `url` is a
+        path, or a full URL with the origin of the service.
 
-        Only a service has a secret, so only its calls are signed.
+        The bridge signs the requests to a service that has a secret. It does not sign requests to a URL without a
+        service.
 
         Raises:
             NoDestination

@@ -67,7 +67,7 @@ class Loop:
         """Starts and stops workers if the subscriptions have changed.
 
         Raises:
-            Unavailable: the running workers go on.
+            Unavailable: Redis did not answer; the running workers go on.
         """
         version = await self._subscriptions.version()
         idle = [topic for topic, running in self._running.items() if running.task.done()]

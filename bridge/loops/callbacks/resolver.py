@@ -19,13 +19,13 @@ class UnknownHost(OSError):
 
 
 class Resolver:
-    """Looks hosts up in threads of its own. For each host, one thread at a time looks it up.
+    """Looks hosts up in a pool of threads. At most one thread at a time looks up a given host.
 
-    So a silent name server delays only the callers that ask for its hosts.
+    So a name server that does not answer delays only the callers that ask for its hosts.
     """
 
     def __init__(self, look_up: Callable[[str], Sequence[str]] | None = None) -> None:
-        """`look_up`: used in place of the operating system's look-up."""
+        """`look_up`: takes a host and returns its addresses as text; None: the operating system's look-up."""
         self._look_up = look_up or _look_up
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="names")
         self._lookups: dict[str, asyncio.Future[Sequence[str]]] = {}

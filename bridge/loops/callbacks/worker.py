@@ -22,7 +22,8 @@ _RETRY_S = 0.5
 
 
 class Worker:
-    """Works until `stop`. Then it pulls no more messages, and ends when its calls have ended."""
+    """Pulls messages and calls the receiver until `stop`, or until the process ends its pulls. Then `run` returns once
+    the calls in flight have ended."""
 
     def __init__(
         self,
@@ -91,8 +92,8 @@ class Worker:
             self.status.failed(error, item=leased.message.record.id)
 
     async def _finish(self) -> None:
-        """Waits for the calls in flight. If this wait is cancelled, cancels the calls; the leases of their messages
-        end."""
+        """Waits for the calls in flight. If this wait is cancelled, cancels the calls; their messages are delivered
+        again after the leases end."""
         try:
             while self._calls:
                 await asyncio.wait(self._calls)

@@ -1,6 +1,6 @@
 """Releases due messages: the one loop between the wheel and the ready queues.
 
-    wheel --due--> delay.checkpoint --held until the moment--> asked of Redis --> ready.<topic>
+    wheel --due--> delay.checkpoint --held until almost due--> Redis decides  --> ready.<topic>
                                                                   |--> wheel (moved later, paused, asked too early)
     bundles --opened when the earliest copy is due; copies far from due --> wheel, in new bundles
     ready.<topic> --rejected, over the limit, expired--> .........|--> dead.<topic>
@@ -15,7 +15,7 @@ checkpoint keeps no state: a held copy is an unacknowledged delivery.
     session.py       consumes over one channel, holds copies until they are due, acknowledges
     flight.py        the batches in flight
     opened.py        the opened bundles, and which of their copies are due
-    parking.py       puts copies out of bundles that are far from due into new bundles
+    parking.py       puts bundled copies that are far from due into new bundles
     moments.py       when the checkpoint asks about an arrival; pure
     due_queue.py     holds copies until they are due, and then until it is their topic's turn; pure
     bundle_refs.py   how many copies of each bundle are unfinished; pure

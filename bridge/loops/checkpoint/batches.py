@@ -1,4 +1,5 @@
-"""Handles a batch of copies at the checkpoint: asks Redis, keeps bodies, publishes and names."""
+"""Handles a batch of copies at the checkpoint: asks Redis, keeps bodies, publishes copies, and names successors in
+their records."""
 
 from __future__ import annotations
 
@@ -96,7 +97,7 @@ class Batches:
         """Decides about each copy and carries the decision out. The caller acknowledges the copies that are done.
 
         Raises:
-            Unavailable: some copies may be handled. Redis answers the same when it is asked again.
+            Unavailable: some copies may be handled. Redis gives the same answers when it is asked again.
         """
         ghosts = await self._ghosts(items)
         rest = await self._decide([item for at, item in enumerate(items) if at not in ghosts])
@@ -105,8 +106,9 @@ class Batches:
         return replace(rest, done=[*rest.done, *(items[at].tag for at in ghosts)]) if ghosts else rest
 
     async def _ghosts(self, items: Sequence[Item]) -> set[int]:
-        """Returns the indexes of lease copies that are ghosts by their epoch. Most leased messages were acked long ago.
-        So one cheap call for several records of one home (`Keys.home`) saves a full call for each copy."""
+        """Returns the indexes of lease copies whose epoch shows that they are ghosts. Most leased messages were acked
+        long ago. So one cheap call about several records with the same home (`Keys.home`) saves a full call for each
+        copy."""
         leases = {
             at: item.copy
             for at, item in enumerate(items)
@@ -143,7 +145,8 @@ class Batches:
         return self._done(cases, unnamed)
 
     def _done(self, cases: Sequence[Case], unnamed: Sequence[Item]) -> Done:
-        """Counts what was done, and returns what is left. `unnamed`: copies for whose answer this version has no rule.
+        """Counts the results in the metrics, and returns the batch's result. `unnamed`: copies about which Redis gave
+        an answer that this version has no rule for.
 
         Raises:
             StoreUnavailable
@@ -251,8 +254,8 @@ class Batches:
         return after_fire(self._records, item.copy, cast("Outcome[FireVerdict]", outcome), item.stranded_ms)
 
     def _note_arrival(self, case: Case) -> None:
-        """Makes the publisher confirm of a release note when it came. If a caller may wait for the copy's arrival, the
-        confirm also notes the arrival."""
+        """Adds a callback to the publication of a release, which notes the moment of the publisher confirm. If a caller
+        may wait for the copy's arrival, the callback also notes the arrival in Redis."""
         decision, item = case.decision, case.item
         if not isinstance(decision, Perform) or decision.step.publication.route not in _RELEASES:
             return
@@ -268,8 +271,8 @@ class Batches:
             self._arrivals.note(awaited)
 
     async def _bury_later(self, cases: Sequence[Case]) -> None:
-        """Holds each dead letter whose queue is missing or new until a confirm of the queue counts. Redis gives the
-        same answer about the dead letter then. Meanwhile no other copy waits."""
+        """Holds each copy that becomes a dead letter, if its dead queue is missing or new, until a confirm of the queue
+        counts. Then Redis is asked again, and gives the same answer. Other copies do not wait."""
         dying = {topic for case in cases if (topic := case.dies_in) is not None}
         settle_ms = zip(dying, await asyncio.gather(*map(self._dead_settles_in_ms, dying)), strict=True)
         hold_ms = {topic: left_ms for topic, left_ms in settle_ms if left_ms}
@@ -278,8 +281,8 @@ class Batches:
                 case.decision = Hold(hold_ms[topic])
 
     async def _dead_settles_in_ms(self, topic: str) -> int:
-        """Declares the topic's dead queue, if needed. Returns in how many ms a confirm of the queue counts; 0: at
-        once."""
+        """Declares the topic's dead queue, if needed. Returns in how many ms a confirm of the queue counts; 0: now. If
+        the declare fails, returns the pause before the next try."""
         if not self._declared.has_dead(topic):
             try:
                 await self._declared.ensure_dead(topic)
@@ -288,8 +291,8 @@ class Batches:
         return ceil(self._declared.dead_settles_in_s(topic) * 1_000)
 
     async def _keep_bodies(self, cases: Sequence[Case], policies: Mapping[str, Effective]) -> None:
-        """Keeps bodies in Redis for the records that this batch made. Such a record is of a message that an AMQP client
-        published, or of any message after Redis has lost its records."""
+        """Stores bodies in Redis for the records that this batch created. A batch creates records for messages that
+        AMQP clients published, and for any message whose record Redis has lost."""
         calls: list[Call[Outcome[KeepVerdict]]] = []
         for case in cases:
             verdict, copy = case.outcome.verdict, case.item.copy
@@ -302,7 +305,7 @@ class Batches:
 
 
 async def _reached(moment_s: float) -> None:
-    """Returns at a moment of `monotonic()`, and never before it."""
+    """Waits until a moment of `monotonic()`, in seconds, and never ends before it."""
     if (left_s := moment_s - monotonic()) > 0:
         await asyncio.sleep(left_s)
         await _reached(moment_s)  # a timer may end a little early

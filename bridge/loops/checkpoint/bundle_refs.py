@@ -1,4 +1,4 @@
-"""Counts the unfinished copies of each bundle, whose one delivery is acknowledged after its last copy is finished.
+"""Counts the unfinished copies of each bundle. A bundle's one delivery is acknowledged after its last copy is finished.
 Pure."""
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ class BundleRefs:
         self.copies = 0  # copies of all bundles that are read and unfinished
 
     def has_room(self, copies: int) -> bool:
-        """Whether `copies` copies of a bundle may be read now. If no read copy is unfinished, any number may."""
+        """Whether `copies` more copies of a bundle may be read now. A bundle of any size may be read if all copies that
+        were read are finished."""
         return not self.copies or self.copies + copies <= self._most
 
     def opened(self, tag: int, copies: int) -> None:
@@ -45,7 +46,8 @@ class BundleRefs:
         return finished
 
     def parked(self, tags: Iterable[int]) -> list[int]:
-        """Notes copies that are in the wheel again and were never read, by their tags. Returns as `done` does."""
+        """Notes copies that were put back into the wheel and never read, by their tags. Returns the tags that can be
+        acknowledged."""
         return [tag for tag in tags if self._finish(tag)]
 
     def _finish(self, tag: int) -> bool:

@@ -1,4 +1,4 @@
-"""Follows each copy of a batch: what Redis answers about it, what is decided, and what comes of that."""
+"""Keeps for each copy of a batch the answer of Redis, the decision, and the result."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Item = Due | Returned
 
 @dataclass(slots=True)
 class Case:
-    """One copy of a batch. `result`: the result of the decision's step; None before the step is carried out, or if it
-    has no `name`. `arrived_ms`: when RabbitMQ confirmed a release, in Unix ms; None: unknown."""
+    """One copy of a batch. `result`: the result of the decision's step; None: the step is not carried out yet, or has
+    no `name` (`steps.Result`). `arrived_ms`: when RabbitMQ confirmed a release, in Unix ms; None: unknown."""
 
     item: Item
     outcome: Asked

@@ -15,8 +15,11 @@ _STEP_MS: Final = 1_000  # if a clock is wrong by less, the checkpoint simply wa
 
 
 def count(case: Case, counts: Counted | None, clock: StoreClock) -> None:
-    """Counts what became of a copy. A release counts from its confirm, as the batch may end later: a new queue's
-    confirm counts after 1.5 s, but its consumers have the message before."""
+    """Counts in the metrics what became of a copy. `counts`: what to count; None: nothing.
+
+    A release is measured up to its confirm, because the batch may end later. A confirm of a new queue counts only 1.5 s
+    after the declare, but its consumers have the message before.
+    """
     item, outcome = case.item, case.outcome
     topic = item.copy.topic
     if counts in {Counted.RELEASED, Counted.DEAD} and _lease_ended(item, outcome):

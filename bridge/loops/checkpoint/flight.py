@@ -12,7 +12,7 @@ cost more for each copy."""
 
 
 class Flight:
-    """The batches in flight. A batch that waits until confirms by a new queue count is not limited by `AT_ONCE`."""
+    """The batches in flight. `AT_ONCE` does not limit batches that wait until the confirms of a new queue count."""
 
     def __init__(self) -> None:
         self._batches: set[asyncio.Task[None]] = set()
@@ -30,7 +30,8 @@ class Flight:
             await asyncio.wait(self._batches - self._settling, return_when=asyncio.FIRST_COMPLETED)
 
     def begin(self, batch: Coroutine[Any, Any, None], *, settling: bool) -> None:
-        """Begins a batch. `settling`: one of its queues is so new that its confirm does not count yet."""
+        """Begins a batch. `settling`: one of the batch's queues is so new that a confirm of the queue does not count
+        yet."""
         task = asyncio.create_task(batch)
         self._batches.add(task)
         if settling:

@@ -1,4 +1,4 @@
-"""Runs a checkpoint for every lane: the lanes of this process, and further lanes of bridges that have more."""
+"""Runs a checkpoint for every lane: the lanes of this process, and further lanes that exist on the broker."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ def ahead_ms(kind: CopyKind) -> int:
 def ask_at_ms(arrival: Arrival, now_ms: float) -> float:
     """Returns when to open a bundle, or to ask Redis about a copy, in Unix ms.
 
-    If the arrival is due soon, that is a few ms before its due moment. The wheel brings copies only a little early. So
-    if a copy is due much later, something else moved it to this queue, and the checkpoint asks about it at once. It
-    also asks at once about all other arrivals.
+    An arrival that is overdue or due soon gets the moment `ahead_ms` before its due moment. Any other arrival gets
+    `now_ms`. The wheel brings copies only a little early, so something else has moved a copy that is due much later to
+    this queue.
     """
     if isinstance(arrival, Bundle):
         due_ms = arrival.due_ms - ahead_ms(arrival.kind)

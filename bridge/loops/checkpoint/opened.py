@@ -35,7 +35,8 @@ class OpenedBundles:
         self, bundle: Bundle | OpenBundle, now_ms: float
     ) -> Iterator[tuple[Due | Bundle | OpenBundle | Unusable, float]]:
         """Yields the copies of a bundle that are due, and then the bundle itself if it has copies that are due soon.
-        Each comes with the ms until the checkpoint has to look at it; 0: now."""
+        Each comes with the ms until the checkpoint has to handle it; 0: now. While too many copies are unfinished,
+        yields only the bundle."""
         if not self.refs.has_room(bundle.count):
             yield bundle, RETRY_MS
             return

@@ -1,4 +1,4 @@
-"""Puts copies out of bundles that are far from due back into the wheel, in new bundles."""
+"""Puts bundled copies that are far from due back into the wheel, in new bundles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Far = tuple[int, Entry, float]
 
 
 class Parking:
-    """Collects copies that one session parks, and publishes them in new bundles. Does not decode them."""
+    """Collects copies that one session parks, and publishes them in new bundles. The copies stay encoded."""
 
     def __init__(self, context: Context, lane: int) -> None:
         self._copy_publisher = context.broker.releases
@@ -45,8 +45,8 @@ class Parking:
                 self._stranded_ms.add(bundle.stranded_ms)
 
     async def run(self, parked: Callable[[list[int]], Awaitable[None]]) -> None:
-        """Runs until `end` was called and no copy is left. Calls `parked` after each publish, with the bundle's tag of
-        each copy that RabbitMQ has in a new bundle. A tag comes once for each such copy.
+        """Runs until `end` was called and no copy is left. Calls `parked` after each publish, with one delivery tag for
+        each copy that RabbitMQ now has in a new bundle: the tag of the bundle that the copy came in.
 
         Raises:
             Unavailable
@@ -70,8 +70,8 @@ class Parking:
         self._wake.set()
 
     async def run_once(self) -> list[int]:
-        """Publishes the collected copies. Returns the bundle's tag for each copy that is published, and keeps the other
-        copies.
+        """Publishes the collected copies in new bundles. Returns for each published copy the delivery tag of the bundle
+        that it came in. Keeps the other copies for the next run.
 
         Raises:
             BrokerUnavailable

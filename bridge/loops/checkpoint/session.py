@@ -41,9 +41,8 @@ _Unpacked = Due | Returned | Submission | Unusable
 
 
 class Session:
-    """Works on the deliveries of one channel. On the next channel, a delivery tag belongs to another delivery, and an
-    ack with it would lose that delivery. So a session never gets deliveries of another session, nor results of its
-    batches.
+    """Works on the deliveries of one channel. A delivery tag is valid on its channel only: on the next channel, an ack
+    with this tag would lose another delivery. So a session never gets deliveries or batch results of another session.
     """
 
     def __init__(self, context: Context, lane: int, status: Status) -> None:
@@ -146,8 +145,8 @@ class Session:
         await asyncio.wait((parking,), timeout=max(0.0, until_ms - _own_ms()) / 1_000)
 
     async def _finish_read(self, consumer: Consumer, until_ms: float) -> None:
-        """Processes the copies that were read out of bundles until none is left, or the next is due after
-        `until_ms`."""
+        """Processes the copies that were read out of bundles. Ends when no copy is left, or when the next copy is due
+        after `until_ms`, in ms of `monotonic()`."""
         while self._bundles.copies:
             now_ms = _own_ms()
             due = self._held.take_due(now_ms, self._batch)
@@ -202,7 +201,7 @@ class Session:
                     await self._wake.wait()
 
     async def _process(self, consumer: Consumer, batch: Sequence[_Unpacked]) -> None:
-        """Processes a batch, and holds arrivals that could not be processed for another try."""
+        """Processes a batch. Holds the arrivals that could not be processed, and tries them again later."""
         left: list[_Unpacked]
         unusable = [arrival for arrival in batch if isinstance(arrival, Unusable)]
         items = [arrival for arrival in batch if isinstance(arrival, Due | Returned)]
@@ -244,7 +243,7 @@ class Session:
 
     async def _accept(self, consumer: Consumer, submissions: Sequence[Submission]) -> None:
         """Accepts messages whose delay is in a header, as the ingress does. Such a message came over the exchange
-        `delay`, or the `expiration` that its client set passed in the ingress queue."""
+        `delay`, or it expired in the ingress queue because its client had set `expiration`."""
         accepted = await self._acceptance.accept(submissions)
         for submission in accepted.later:
             self._hold(submission, RETRY_MS)

@@ -66,8 +66,8 @@ class Drop:
 
 @fast_dataclass(frozen=True, slots=True)
 class Perform:
-    """The step of the copy. `not_before_ms`: when it may begin at the earliest, in Unix ms of Redis' clock; 0: now.
-    `counts`: None: no metric."""
+    """The checkpoint carries out a step for the copy. `not_before_ms`: the earliest moment at which the step may begin,
+    in Unix ms of Redis' clock; 0: now. `counts`: how the metrics count the copy; None: not at all."""
 
     step: Publish | Succeed[Named]
     counts: Counted | None = None
@@ -108,8 +108,8 @@ def after_fire(records: Records, copy: Copy, outcome: Outcome[FireVerdict], stra
 def after_return(
     records: Records, copy: Copy, outcome: Outcome[ReturnedVerdict], reason: str, policy: Effective
 ) -> Decision:
-    """Decides about a copy that its ready queue dead-lettered, which is a failed delivery. `reason`: in RabbitMQ's
-    words."""
+    """Decides about a copy that came back from its ready queue: rejected, over the delivery limit, or expired.
+    `reason`: which of the three, in RabbitMQ's words."""
     match outcome.verdict:
         case ReturnedVerdict.RETRY:
             record = outcome.found
@@ -164,8 +164,8 @@ def undelivered(records: Records, copy: Copy, outcome: Asked, reason: str) -> De
 
 
 def _released(records: Records, copy: Copy, outcome: Outcome[FireVerdict]) -> Decision:
-    """Releases a copy at its message's due moment. A message with a target ends when the target has taken it, because
-    no bridge sees what happens to it then."""
+    """Returns the decision to release a copy at its message's due moment. A message with a target ends when the target
+    has taken it, because no bridge sees the message afterwards."""
     live_for_ms = outcome.extra
     if copy.envelope.target is None:
         step: Publish | Succeed[Named] = Publish(Publication(copy=copy, route=Route.READY, live_for_ms=live_for_ms))
@@ -176,15 +176,17 @@ def _released(records: Records, copy: Copy, outcome: Outcome[FireVerdict]) -> De
 
 
 def _held(copy: Copy, outcome: Outcome[FireVerdict], left_at_most_ms: int) -> Decision:
-    """Puts a copy that is not due back into the wheel."""
+    """Returns the decision to put a copy back into the wheel, because the copy came too early. `left_at_most_ms`: the
+    longest wait in the wheel, in milliseconds."""
     held = replace(copy, due_ms=outcome.now_ms + outcome.extra)
     left_ms = min(outcome.extra, left_at_most_ms)
     return Perform(Publish(Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD, shares=True)))
 
 
 def _ask_later(copy: Copy, after_ms: int) -> Decision:
-    """Puts a copy that is ahead of its record back into the wheel, to ask about it again. `after_ms`: in how many ms
-    the copy that the record names comes; 0: soon."""
+    """Returns the decision to put a copy back into the wheel, because the copy is newer than its record. The checkpoint
+    asks about it again later. `after_ms`: the ms until the copy that the record names is due, added to the usual pause;
+    0: only the pause."""
     asked = replace(copy, asked=copy.asked + 1)
     pause_ms = _FIRST_PARKED_MS[copy.asked] if copy.asked < len(_FIRST_PARKED_MS) else AHEAD_PARKED_MS
     left_ms = after_ms + pause_ms

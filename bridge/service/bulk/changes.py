@@ -57,7 +57,8 @@ class Changes:
         return results
 
     async def records(self, named: Sequence[tuple[str, str]]) -> list[Outcome[LookVerdict]]:
-        """Reads records by topic and id, without bodies. `extra` in the outcomes: the size of the kept body in bytes.
+        """Reads records by topic and id, without bodies. `extra` in the outcomes: the size of the kept envelope in
+        Redis, in bytes.
 
         Raises:
             StoreUnavailable
@@ -113,7 +114,8 @@ class Changes:
         return results
 
     async def _try_to_move(self, bulk: Bulk, targets: Sequence[Target]) -> tuple[Results, list[Target]]:
-        """Returns the results, and the targets that still wait but were changed meanwhile."""
+        """Tries once to move the messages. Returns the results, and the targets that still wait but were changed
+        meanwhile."""
         results: Results = {}
         again: list[Target] = []
         steps: dict[Target, Step[ChangeVerdict]] = {}

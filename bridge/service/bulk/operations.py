@@ -105,7 +105,8 @@ class Operations:
         return await self.get(operation_id)
 
     async def take(self) -> Work | None:
-        """Leases an operation that no process works on. None: there is none, or the leased one could only be ended.
+        """Leases an operation that no process works on. None: there is no such operation, or the leased operation could
+        not go on and was ended.
 
         Raises:
             Lost, StoreUnavailable

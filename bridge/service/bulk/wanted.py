@@ -14,8 +14,8 @@ from bridge.service.horizon import check_horizon
 
 
 class Moment(NamedTuple):
-    """The due moment that a caller asks for: a delay from the begin of the action, or an instant in Unix ms. If both
-    are None, the due moment is the begin of the action."""
+    """The due moment that a caller asks for: a delay from the start of the action, or an instant in Unix ms. If both
+    are None, the due moment is the start of the action."""
 
     delay_ms: int | None = None
     deliver_at_ms: int | None = None

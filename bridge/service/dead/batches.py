@@ -1,4 +1,5 @@
-"""Replays and drops dead letters, one or a batch. One search of a topic's dead-letter queue finds a whole batch."""
+"""Replays and drops dead letters, one at a time or in batches. One search of a topic's dead-letter queue finds a whole
+batch."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ class _OfTopic:
 
 
 class Settled(NamedTuple):
-    """The outcome of the call that was to replay or drop a dead letter. `envelope`: the dead letter's content; empty
-    for a drop."""
+    """The result of a call to replay or drop one dead letter. `outcome`: the answer of Redis. `envelope`: the dead
+    letter's content; empty for a drop."""
 
     outcome: Outcome[LetterVerdict]
     envelope: Envelope
@@ -56,9 +57,9 @@ class DeadLetters:
         self._lookup = Lookup(context)
 
     async def replay(self, targets: Sequence[Target], check: Check, decide: Decide | None = None) -> Results:
-        """Makes dead letters due again. A dead letter that was replayed since it was found counts as replayed. `check`:
-        called before each burst; it raises an error to stop. `decide`: builds the steps; None: the replayed messages
-        count attempts from zero, and their limits are as `Letters.replay` sets them.
+        """Makes dead letters due again. A dead letter that another call has replayed since it was found also counts as
+        replayed. `check`: called before each burst of publishes; raises an error to stop the call. `decide`: builds the
+        step for each dead letter; None: `Letters.replay` builds it.
 
         Raises:
             Unavailable, or an error of `check`: some dead letters may be replayed.
@@ -155,8 +156,8 @@ class DeadLetters:
     async def _copies(
         self, topic: str, letters: Mapping[Target, Record], found: Mapping[Target, Taken]
     ) -> dict[Target, Copy]:
-        """Returns the dead letters with their bodies: from the queue, or from Redis for those that are no longer in the
-        queue. Leaves out those whose body neither has."""
+        """Returns the dead letters with their bodies. A body comes from the queue, or from Redis if the dead letter is
+        no longer in the queue. Leaves out a dead letter if neither the queue nor Redis has its body."""
         policy = await self._topics.policy(topic)
         copies = {
             target: replace(self._letters.of(topic, taken, policy), id=target.id) for target, taken in found.items()

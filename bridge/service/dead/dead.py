@@ -91,7 +91,8 @@ class Dead:
             return 0
 
     async def head(self, topic: str) -> str | None:
-        """Returns the id of the dead letter with which `replay_many` and `drop_many` begin. None: there is none.
+        """Returns the id of the first dead letter in the topic's own dead-letter queue, with which `replay_many` and
+        `drop_many` begin. None: this queue is empty or missing.
 
         Raises:
             Unavailable
@@ -140,11 +141,11 @@ class Dead:
     async def replay_many(
         self, topic: str, limit: int, *, max_retry: int | None = None, ttl_ms: int | None = None
     ) -> int:
-        """Replays up to `limit` dead letters, the oldest first, and returns how many it replayed. Before it returns, it
-        waits until a pull can find them, but a second at most.
+        """Replays up to `limit` dead letters, the oldest first, and returns how many it replayed. Unless the topic is
+        paused, it then waits, for a second at most, until a pull can find the last replayed messages.
 
-        `max_retry`: of the messages from now on; None: as before. `ttl_ms`: their time to live from now on; None: for
-        ever.
+        `max_retry`: the retry limit of the replayed messages; None: their limit stays. `ttl_ms`: the time to live of
+        the replayed messages in ms, from now on; None: for ever.
 
         Raises:
             Unavailable: some dead letters may be replayed.
@@ -223,8 +224,8 @@ class Dead:
     async def _sweep_own(
         self, topic: str, limit: int, decide: Decide, policy: Effective, held: list[Taken]
     ) -> list[Outcome[LetterVerdict]]:
-        """Does the work of `_sweep` for the topic's own dead-letter queue. `held`: gets deliveries that must not be
-        settled yet."""
+        """Does the work of `_sweep` for the topic's own dead-letter queue. `held`: the method appends deliveries that
+        must not be settled yet to this list."""
         outcomes: list[Outcome[LetterVerdict]] = []
         left = limit if await self._may_have_letters(topic) else 0
         while left > 0:
@@ -243,8 +244,8 @@ class Dead:
     async def _sweep_unroutable(
         self, topic: str, limit: int, decide: Decide, policy: Effective
     ) -> list[Outcome[LetterVerdict]]:
-        """Does the work of `_sweep` for the queue that all topics share. The search requeues deliveries that must not
-        be settled yet."""
+        """Does the work of `_sweep` for `delay.unroutable`, the dead-letter queue that all topics share. The search
+        requeues deliveries that must not be settled yet."""
         outcomes: list[Outcome[LetterVerdict]] = []
         while (left := limit - len(outcomes)) > 0 and not await self._unroutable.is_empty():
             self._check_stop()

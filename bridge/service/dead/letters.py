@@ -22,8 +22,8 @@ twice, and its record names one of the two copies."""
 
 
 def key(message_id: str, epoch: int, nonce: int) -> Key:
-    """Returns the key of a copy, or of the copy that a record names. Uses the original id, because a record's id
-    changes when a new message takes the id."""
+    """Returns the key of a copy, or of the copy that a record names. The key has the original id (`taken_id`), because
+    a record's id changes when a new message takes the id."""
     return taken_id(message_id), epoch, nonce
 
 

@@ -58,8 +58,8 @@ class QueuelessLetters:
         return [topic for topic, counted in zip(topics, counts, strict=True) if counted.by_state[place]]
 
     async def _letters(self, topic: str) -> list[str]:
-        """Returns the ids of dead letters, without reading bodies. A message whose time to live has passed has the
-        state dead, but is no dead letter."""
+        """Returns the ids of the dead letters among a topic's oldest dead messages (`_LOOKED_AT`), without reading
+        bodies. A message whose time to live has passed has the state dead, but is no dead letter."""
         entries = await pages.page(
             self._store,
             self._records,

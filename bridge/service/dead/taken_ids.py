@@ -5,9 +5,9 @@ queue keeps the first id. If a client then sends a message under this new id, th
 process that takes the copy looks under each of the dead letter's `names`, in order. A record moves only forwards, so
 the process can't miss it.
 
-If there is no record under any of these names, the records of other messages there decide (`Sight`). The copy is
-acknowledged only if they prove that the dead letter was replayed or dropped. If these records prove nothing, Redis has
-lost the record, and the dead letter is settled under a name that no message has.
+If none of these names leads to the dead letter's own record, the other records under these names decide (`Sight`). The
+copy is acknowledged only if they prove that the dead letter was replayed or dropped. If they prove nothing, Redis has
+lost the dead letter's record. The dead letter is then settled under the first name that no record has.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def is_settled(verdict: LetterVerdict) -> bool:
 
 
 class Sight(Enum):
-    """What the record under one of a dead letter's names says about the dead letter."""
+    """What a record in Redis says about a dead letter. The record has one of the ids that the dead letter may have
+    (`names`)."""
 
     LETTER = auto()
     """The record is the dead letter's own."""
@@ -92,8 +93,9 @@ def sought(records: Records, letter: Copy, decide: Decide) -> Work[LetterVerdict
 
 
 def followed(records: Records, letter: Copy, decide: Decide) -> Work[LetterVerdict]:
-    """Returns the work that settles a dead letter under the given id. If a new message takes this id meanwhile, the
-    work looks under the next ids: a dead letter that had a record, and has none now, was replayed or dropped."""
+    """Returns the work that settles a dead letter under the id of `letter`. If a new message takes this id meanwhile,
+    the work looks under the next ids. If the dead letter's record is not there, the dead letter was replayed or
+    dropped, and the work acknowledges the copy."""
     return _Search(records, letter, decide, names(letter)).decided(0)
 
 
@@ -114,9 +116,9 @@ class _Search:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Looks under one name. `at`: the index of this name. `free`: the index of the first earlier name without a record;
-    None: all earlier names have one. `is_passed`: a record under an earlier name shows that the dead letter had moved
-    on or was settled."""
+    """Looks for the dead letter's record under one name. `at`: the index of this name. `free`: the index of the first
+    earlier name without a record; None: all earlier names have one. `is_passed`: a record under an earlier name shows
+    that the dead letter had moved on or was settled."""
 
     search: _Search
     at: int

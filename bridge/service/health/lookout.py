@@ -1,7 +1,7 @@
 """Probes a server while it may be away, so that the log has the outage even if nobody asks for the health.
 
-While all calls succeed, this loop probes nothing. It is needed because the other loops do not notice every outage: a
-frozen server, or one that blocks publishers, may make no loop fail.
+While all calls succeed, this loop probes nothing. It is needed because the other loops do not notice every outage.
+While a server is frozen or blocks publishers, they may all go on without an error.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ class _Run:
         self.task = log_scope.shared_task(probing)
 
     async def until(self, by_s: float) -> Probe | None:
-        """Waits until a moment of `monotonic()`. Returns None if the probe has not ended by then."""
+        """Waits for the end of the probe, at most until `by_s`, a moment of `monotonic()`. Returns the result; None if
+        the probe has not ended by then."""
         await asyncio.wait((self.task,), timeout=max(0.0, by_s - monotonic()))
         return self.task.result() if self.task.done() else None
 
@@ -53,9 +54,10 @@ class Probed:
         part: str,
         within_s: float,
     ) -> None:
-        """`probe`: does what a send does; it raises a BridgeError if a send would fail, and returns findings.
-        `troubled_s`: returns the moment of `monotonic()` at which a call of the server last failed or timed out.
-        `server`: the server's name in texts. `part`: its name among the parts. `within_s`: how long a send may take."""
+        """`probe`: tries what a send does, and returns findings; raises a BridgeError if a send would fail.
+        `troubled_s`: returns the moment of `monotonic()` at which a call to the server last failed or timed out.
+        `server`: the server's name in error texts. `part`: the server's name in `Health.parts`. `within_s`: the time
+        limit of a send in seconds."""
         self.outage = Outage(part)
         self.troubled_s = troubled_s
         self._probe = probe
@@ -89,7 +91,7 @@ class Probed:
         return self._latest
 
     def renew(self) -> None:
-        """Makes the next `result` probe again."""
+        """Discards the latest result, so that the next call of `result` begins a new probe."""
         self._ended_s = -inf
 
     def end(self) -> None:

@@ -60,8 +60,8 @@ class Scraped:
 
 
 async def _asked(state: str, ask: Callable[[], Awaitable[Mapping[str, Answer]]]) -> Mapping[str, Answer] | None:
-    """Asks a server if its state is "ok", and returns its answer; None if it does not answer. In any other state,
-    returns an empty mapping."""
+    """If the server's state is "ok", asks the server and returns its answer; None if it does not answer. In any other
+    state, returns an empty mapping and does not ask."""
     if state != "ok":
         return {}
     try:

@@ -1,9 +1,10 @@
 """Runs loops for as long as the process lives, and keeps the state of each loop.
 
-A loop repeats a pass, which ends, or a session over a channel, which lasts until the channel is lost. Whatever fails,
-the loop goes on. The pause is short if a server is away. If the loop meets a bug, the pauses are 1 s, 2 s, 4 s and at
-last 60 s. Its state shows the bug until a whole pass went well. If the bug concerns one message or a session, the state
-shows it until 20 seconds went well.
+A loop repeats a pass or a session. A pass ends by itself. A session uses a channel, and lasts until the channel is
+lost. Whatever fails, the loop goes on. If a server is away, the loop makes a short pause and tries again. If the loop
+meets a bug, its pauses are 1 s, 2 s, 4 s and so on, up to 60 s. The loop's state shows the bug until a whole pass has
+gone well. If the bug concerns one message or a session, the state shows it until the loop has worked for 20 seconds
+without an error.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Status:
     """The state of one loop. It logs each outage once and each kind of error once, and counts all errors."""
 
     def __init__(self, name: str, *, state: PartState = STARTING, retry_s: float = 1.0) -> None:
-        """`retry_s`: the pause while a server is away."""
+        """`state`: the first state. `retry_s`: the pause in seconds before the next try while a server is away."""
         self.name = name
         self._retry_s = retry_s
         self._failures = FAILURES.labels(name)
@@ -75,13 +76,13 @@ class Status:
 
     @property
     def state(self) -> PartState:
-        """`Failed` until the loop works again, also while a server is away."""
+        """The loop's state. After a bug it is `Failed` until the loop works again, also while a server is away."""
         if self._failed is None or (isinstance(self._now, Ok) and monotonic() - self._troubled_s >= HOLD_S):
             return self._now
         return self._failed
 
     def passed(self) -> None:
-        """Notes that a whole pass went well, except for messages that failed alone."""
+        """Notes that a whole pass went well. Single messages of the pass may have failed."""
         if self._is_crash:
             self._troubled_s = -inf
         self._now, self._is_warned = OK, False
@@ -107,8 +108,8 @@ class Status:
             self._recover()
 
     def waits(self, error: Unavailable) -> None:
-        """Notes that a server is away. If it is only one of several Redis servers, the state stays `Ok`, because the
-        work on the other servers goes on."""
+        """Notes that a server is away. If only one of several Redis servers is away, the loop still works on the
+        others. So its state is then `Ok`, unless it shows a bug."""
         self._recover()
         if not error.partly:
             since_ms = self._now.since_ms if isinstance(self._now, Waiting) else int(time() * 1_000)
@@ -141,8 +142,8 @@ class Status:
             log.error("loop.failed", loop=self.name, kind=kind, count=self._failed.count, exc_info=error, **what)
 
     async def attempt(self, once: Callable[[], Awaitable[float | None]]) -> float | None:
-        """Runs a pass or a session, and notes how it ended. Returns the seconds to wait before the next one; None: for
-        ever. `once`: returns these seconds, or None, after a pass that went well."""
+        """Runs a pass or a session, and notes how it ended. Returns how many seconds to wait before the next pass or
+        session; None: for ever. `once`: the pass or session; if it goes well, it returns these seconds or None."""
         try:
             pause_s = await once()
         except Unavailable as error:

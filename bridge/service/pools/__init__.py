@@ -1,1 +1,1 @@
-"""Combines the services of all pools into what one bridge process serves."""
+"""Combines the services of all pools, so that one bridge process serves them together."""

@@ -32,7 +32,8 @@ PORTION: Final = 250
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Portion:
-    """Messages that match. `cursor`: where to search for further messages; None: there are none."""
+    """Some of the messages that a filter matches. `cursor`: where to search for further messages; None: there are
+    none."""
 
     targets: list[Target]
     cursor: str | None
@@ -40,8 +41,9 @@ class Portion:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Applied:
-    """What a call did. `matched`: how many messages match. `operation`: the operation that changes them; None: the call
-    has changed them itself, or was a dry run."""
+    """The result of a call. `matched`: how many messages match. `progress`: how many messages the call itself has
+    changed. `operation`: the operation that changes the messages; None: the call has changed them itself, or was a dry
+    run."""
 
     matched: int
     progress: Progress
@@ -131,8 +133,9 @@ class BulkActions:
         return first[: min(matched, AT_ONCE)], matched
 
     async def _count(self, bulk: Bulk, found: Sequence[Found]) -> int:
-        """Counts the found messages that match. For a leased message, or one that waits for a later moment, the index
-        entry is proof enough. Other entries may be of forgotten records, so this reads their records."""
+        """Counts the found messages that match. The index entry alone is proof in two cases. A leased message was due
+        when the action began, or a waiting message is due later than that. Other entries may be of forgotten records,
+        so the method reads their records."""
         unsure = [one for one in found if one.state is not State.LEASED and one.due_ms <= bulk.began_ms]
         unsure += [one for one in found if one.due_ms > bulk.began_ms and one.state is not State.WAITING]
         at_goal = sum(one.due_ms == bulk.due_ms and one.due_ms > bulk.began_ms for one in found)

@@ -1,6 +1,7 @@
-"""Merges the indexes of many topics into one order, and reads few more entries than it needs. Pure.
+"""Merges the indexes of many topics into one sorted list, and asks for few entries beyond those that it needs. Pure.
 
-Each index is read in portions. An entry can be taken once no index can have an earlier entry that was not read yet.
+The caller reads each index in portions. An entry can be taken when every index was read up to the entry's position.
+Before that, an unread entry of another index may be earlier.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Index(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request to look at `limit` entries of an index behind `cursor`; None: from the beginning."""
+    """A request to look at `limit` entries of an index after the entry `cursor`. `cursor` None: from the beginning."""
 
     index: Index
     cursor: Entry | None
@@ -43,7 +44,7 @@ class Ask:
 
 
 class Merge:
-    """The merge for one page. `behind`: the position where the page before ended; None: this is the first page.
+    """The merge for one page. `behind`: the position where the previous page ended; None: this is the first page.
     `a_call`: the most entries that one call looks at. `position`: where this page ends so far. `looked`: how many
     entries were looked at."""
 
@@ -63,8 +64,8 @@ class Merge:
         return not self._open and not self._known
 
     def asks(self, wanted: int) -> list[Ask]:
-        """Returns what to read so that `wanted` entries can be taken. Empty: they can be taken now, or the page has
-        cost too much already."""
+        """Returns the requests to make next, so that `take` can return `wanted` entries. Empty: `take` can return them
+        now, or the page has cost too much already (`MOST_COST`)."""
         enough = _position(self._known[wanted - 1]) if len(self._known) >= wanted else None
         short = [
             (index, reached)
@@ -97,8 +98,9 @@ class Merge:
     def take(self, most: int) -> list[Found]:
         """Returns the next entries in order, up to `most`, as far as no unread entry can come before them.
 
-        Moves `position` behind the returned entries. If it returns all entries that can be taken now, `position` moves
-        on to where the indexes were read, past entries that do not match.
+        Moves `position` behind the returned entries. If the call returns all entries that can be taken now, `position`
+        moves on to the point up to which every index was read. So the next page does not look at the entries before
+        this point again.
         """
         self._known.sort(key=_position, reverse=self._descends)
         certain = self._known
@@ -121,7 +123,8 @@ class Merge:
         return max(1, min(self._a_call, A_ROUND // max(1, calls)))
 
     def _cursor(self, index: Index, reached: Position | None) -> Entry | None:
-        """Returns the entry of this index behind which to read; None: from the beginning."""
+        """Returns the entry after which to read on in this index; None: read from the beginning. `reached`: the
+        position up to which the index was read; None: it was not read yet."""
         if reached is not None:
             return reached[0], reached[2]
         if self._behind is None:

@@ -1,8 +1,8 @@
-"""Samples the figures of all pools, at most every two seconds, however many clients look at them.
+"""Samples the figures of all pools, about every two seconds at most, however many clients look at them.
 
-After a sample the sampler rests for nine times as long as Redis took to count. So a large number of topics slows down
-the sampling, and not Redis. The wait for a server that does not answer does not lengthen the rest: an operator who
-looks for the fault needs new figures.
+After a sample the sampler rests for nine times as long as Redis took to count, but for ten seconds at most. So a large
+number of topics slows down the sampling, and not Redis. The wait for a server that does not answer does not lengthen
+the rest: an operator who looks for the fault needs new figures.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class TopicFigures:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
     """The figures of one moment. `at_ms`: when the servers were asked, in Unix ms. `missing`: the pools whose Redis did
-    not answer. `rates`: messages a second by step and topic; None in the first sample. `lateness`: of releases in about
-    the last minute; None in the first sample. `queues`: the numbers of messages in the bridge's own queues; None if a
-    RabbitMQ did not answer."""
+    not answer. `rates`: messages a second, by step and then by topic; None in the first sample. `lateness`: how late
+    the releases of about the last minute were; None in the first sample. `queues`: the numbers of messages in the
+    bridge's own queues; None if a RabbitMQ did not answer."""
 
     at_ms: int
     health: Health

@@ -1,4 +1,4 @@
-"""Combines the services of all pools into what one bridge process serves.
+"""Combines the services of all pools, so that one bridge process serves them together.
 
 A pool is one RabbitMQ and one Redis. The namespace of a topic decides its pool; a topic without a namespace, or with
 one that is not routed, belongs to the default pool. A call for one topic uses the service of its pool alone. So a pool
@@ -45,9 +45,9 @@ class Routes:
 class Pools:
     """The services of all pools, for the front ends: HTTP API, wires and console.
 
-    `services`: one for each pool, by the pool's name. `default`: the default pool's service. Its servers also keep what
-    belongs to no topic: tokens, request rates, task numbers and operators' actions. `overview`: the figures of all
-    pools.
+    `services`: one for each pool, by the pool's name. `default`: the default pool's service. The default pool's servers
+    also keep tokens, request rates, task numbers and operators' actions, which belong to no topic. `overview`: the
+    figures of all pools.
     """
 
     def __init__(
@@ -202,7 +202,8 @@ class Pools:
         """Returns the topics of all pools, with their counts.
 
         Raises:
-            StoreUnavailable: the Redis of one pool did not answer. A shorter list would look complete.
+            StoreUnavailable: the Redis of one pool did not answer. A list without the topics of that pool would look
+                complete.
         """
         infos = await self._each(lambda service: service.topics.infos())
         return [info for pool_infos in infos for info in pool_infos]
@@ -211,7 +212,7 @@ class Pools:
         self, *, sees: Callable[[str], bool], prefix: str, limit: int, cursor: str | None
     ) -> TopicPage:
         """Returns a page of the topics of all pools, by name. `sees`: returns whether the caller may see a topic.
-        `prefix`: how the names begin. `cursor`: of the page before; None: the first page.
+        `prefix`: how the names begin. `cursor`: the `next_cursor` of the previous page; None: the first page.
 
         Raises:
             InvalidRequest: no page gave this cursor.

@@ -65,12 +65,13 @@ class Search:
         Args:
             sees: returns whether the caller may see a topic. It is called for the topics that a glob matches. If the
             filter names one topic, the caller has checked that topic itself.
-            cursor: of the page before; None: the first page.
+            cursor: the `next_cursor` of the previous page; None: the first page.
 
         Raises:
             InvalidRequest: no page gave this cursor.
             NotFound: the filter names one topic, and that topic does not exist.
-            StoreUnavailable: the Redis of one pool did not answer. A shorter page would look complete.
+            StoreUnavailable: the Redis of one pool did not answer. A page without the messages of that pool would look
+                complete.
         """
         behind = None if cursor is None else read_place(cursor)
         merge = await self._merge(wanted, sees, order, limit, behind)

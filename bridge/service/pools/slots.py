@@ -1,9 +1,10 @@
 """Compares the slots of RabbitMQ with the messages that wait.
 
 A slot's length says little about messages. A bundle counts as one, and ghosts and lease copies count too. A copy stays
-in its slot while less and less of its delay is left. Redis knows when each message is due. So each message is counted
-at the slot with the longest wait that is not longer than what is left of the message's delay. With the overdue messages
-and those that are due before the shortest wait, these counts add up to all waiting messages.
+in its slot while less and less of its delay is left. Redis knows when each message is due. So this module counts each
+message at one slot, by the rest of the message's delay. Of the slots whose wait is not longer than this rest, it takes
+the slot with the longest wait. Overdue messages, and messages that are due before the shortest wait has passed, are
+counted separately. All these counts add up to the waiting messages.
 """
 
 from __future__ import annotations

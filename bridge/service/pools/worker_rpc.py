@@ -27,10 +27,12 @@ Answers = Mapping[str, Callable[[], Awaitable[Any]]]
 
 
 class WorkerRpc:
-    """Asks the other workers, and answers their questions. `name`: of this worker process; empty if it is the only one.
+    """Asks the other workers, and answers their questions. `name`: the name of this worker process; empty if it is the
+    only worker.
 
     `own`: the datagram socket of this worker; None: there is only one worker. `others`: the sockets that lead to the
-    other workers, by name."""
+    other workers, by name.
+    """
 
     def __init__(self, name: str = "", own: socket.socket | None = None, others: Mapping[str, socket.socket] = {}):
         self.name = name

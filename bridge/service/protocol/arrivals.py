@@ -24,7 +24,7 @@ LONGEST_PAUSE_S: Final = 0.05
 
 
 def is_awaited(copy: Copy, kind: CopyKind) -> bool:
-    """Whether the caller of a send or a replay may wait until this released copy is in its ready queue."""
+    """Whether the caller of a send or a replay may be waiting for this released copy to reach its ready queue."""
     return copy.attempt == 1 and (kind is CopyKind.RETRY or copy.due_ms <= copy.created_ms)
 
 
@@ -41,7 +41,8 @@ class Arrivals:
             self._noting = background.begin(self._note_all(), "note arrivals")
 
     async def noted(self, copies: Sequence[Copy | Record]) -> list[bool]:
-        """Returns for each copy whether its arrival is noted. A record means the copy that the record names.
+        """Returns for each copy whether its arrival is noted. A record in `copies` stands for the copy that the record
+        names.
 
         Raises:
             StoreUnavailable

@@ -1,4 +1,4 @@
-"""Settles deliveries: carries out the work that each one begins with, and acknowledges it last.
+"""Settles deliveries: carries out the work for each delivery, and then acknowledges, requeues or holds the delivery.
 
     ┌──────┐  step: performed  ┌───────┐
     │ Work │ ────────────────> │ after │ ──> Acked, Requeued or Held
@@ -49,8 +49,8 @@ Settlement = Acked[V] | Requeued[V] | Held[V]
 
 
 class Work(Protocol[V]):
-    """What is to be done for one delivery: a step, and what follows from its result. The step has verdicts of its own,
-    which only `after` knows."""
+    """The work for one delivery: a step, and the decision that follows from the step's result. Only `after` knows the
+    verdicts of the step."""
 
     @property
     def step(self) -> Step[Any]: ...
@@ -62,7 +62,8 @@ class Work(Protocol[V]):
 
 @fast_dataclass(frozen=True, slots=True)
 class Put(Generic[V]):
-    """Work that puts the message elsewhere. If that fails, the delivery is requeued. `result`: of the settlement."""
+    """Work that publishes the message again, into its ready queue or the wheel. If that fails, the delivery is
+    requeued. `result`: the result that the settlement gets."""
 
     step: Step[StrEnum]
     result: Result[V] = None
@@ -73,7 +74,8 @@ class Put(Generic[V]):
 
 async def settle(succession: Succession, deliveries: Sequence[Taken], works: Sequence[Work[V]]) -> list[Settlement[V]]:
     """Carries out the work of each delivery, and settles the deliveries. Returns how each delivery was settled, in
-    order. If a call fails by a fault of this program, requeues all deliveries that are not settled yet."""
+    order. If a bug or a cancellation ends the call, requeues all deliveries that are not acknowledged or requeued yet.
+    """
     unsettled, settled = dict(enumerate(deliveries)), dict[int, Settlement[V]]()
     under_way = dict(enumerate(works))
     try:

@@ -34,17 +34,18 @@ What a failure leaves behind:
 * A crash before 1: nothing has changed, but Redis keeps an announced record longer. RabbitMQ redelivers the old copy,
   if there was one.
 * A crash between 1 and 2: the record names the old copy, which stays live. The new copy is ahead of its record. The
-  checkpoint asks about it again every second for a minute, and then believes it, if the message is due. Most often the
-  message has gone on from its old copy by then, and the new copy is a ghost. A send has no old copy. Its record stays
-  unconfirmed, and answers no other send of the id. Without a claim there is no record, until the copy creates it.
+  checkpoint asks Redis about the new copy every second for a minute. Then it takes the new copy as the live copy, if
+  the message is due. Most often the message has gone on from its old copy by then, and the new copy is a ghost. A send
+  has no old copy. Its record stays unconfirmed, and answers no other send of the id. Without a claim there is no record
+  until a script creates it from the copy.
 * A crash between 2 and 3: the record names the new copy. RabbitMQ redelivers the old one, which is a ghost.
-* Redis does not answer an announcement: that step is not published, and then as for a failed publish.
-* A publish fails: that step is not named. The other steps of the batch go on. A delivery is put back into its queue. A
-  send that has claimed its id gives the claim up.
+* Redis does not answer an announcement: the copy of that step is not published. The rest is as after a failed publish.
+* A publish fails: no record names the copy of that step. The other steps of the batch go on. The delivery of that step
+  is put back into its queue. A send that has claimed its id gives the claim up.
 * Redis does not answer: some records may name their new copies, and others not. Deliveries are put back. If the record
   names the new copy after all, the copy that was put back is a ghost.
 * A script refuses to name a new copy that may be ahead of its record: it notes the copy in the record, as a ghost.
-* A script answers what this version has no rule for: as if Redis had not answered, for that step alone.
+* A script gives an answer that this version has no rule for: that step alone ends as if Redis had not answered.
 
 So a message may be delivered twice and is never lost: as long as nobody deletes or purges queues, RabbitMQ has the copy
 that the record names, or the delivery in its place.

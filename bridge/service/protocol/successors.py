@@ -54,7 +54,7 @@ def first(record: Record, envelope: Envelope, policy: Policy, left_ms: float, *,
 
 
 def completed(copy: Copy, policy: Effective) -> Copy:
-    """Returns the copy. If an AMQP client left out retries or time to live, they are as the topic's policy says."""
+    """Returns the copy. If an AMQP client left out retries or time to live, the topic's policy fills them in."""
     if copy.epoch and copy.max_retry != UNSET:
         return copy
     lives_ms = policy.ttl_ms if copy.epoch == 0 else None
@@ -83,7 +83,7 @@ def successor(record: Record, envelope: Envelope, *, nonce: int, attempt: int, d
 
 def lease_copy(copy: Copy, due_ms: int, *, counted: bool) -> Copy:
     """Returns the lease copy for a delivered copy. `due_ms`: the end of the lease. `counted`: this delivery counts as
-    an attempt, so the lease copy has the next number; False: it has the number of this delivery."""
+    an attempt, so the lease copy has the next attempt number; False: it has the attempt number of this delivery."""
     # `replace` would take 4 us, and every pulled message needs this copy.
     return Copy(
         topic=copy.topic,
@@ -100,8 +100,8 @@ def lease_copy(copy: Copy, due_ms: int, *, counted: bool) -> Copy:
 
 
 def replay_copy(letter: Copy, now_ms: int, *, max_retry: int | None = None, ttl_ms: int | None = None) -> Copy:
-    """Returns the copy that makes a dead letter due again. `max_retry` None: as before. `ttl_ms` None: no time to
-    live."""
+    """Returns the copy that makes a dead letter due again. `max_retry`: the new retry limit; None: the dead letter's
+    limit stays. `ttl_ms`: the new time to live in ms, from `now_ms` on; None: no time to live."""
     return replace(
         letter,
         epoch=letter.epoch + 1,
@@ -134,9 +134,9 @@ def as_recorded(copy: Copy, record: Record) -> Copy:
 
 
 def left_at_most(copy: Copy, record: Record) -> int:
-    """Returns how many ms a copy that left the wheel may have to wait at most: until the moment to which its message
-    was moved or its lease extended, and a little more. This bounds the wait if the clock of Redis was set back: then
-    the wait seems longer than it is."""
+    """Returns how many ms a copy that left the wheel may still have to wait at most. The result is the time by which a
+    move or an extended lease has put off the copy's due moment, plus `EARLY_AT_MOST_MS`. The bound is needed if the
+    clock of Redis was set back: by that clock, the wait would seem longer than it is."""
     later_ms = max(record.due_ms, record.lease_until_ms) - copy.due_ms
     return max(0, later_ms) + EARLY_AT_MOST_MS
 

@@ -1,4 +1,5 @@
-"""Finds copies that are ghosts by their epoch, with one call for many records of one home (`Keys.home`)."""
+"""Finds copies that are certainly ghosts, because the message has ended or its record is at a later epoch. One call
+asks about many records of one home (`Keys.home`)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from bridge.store.messages.records import Records
 
 
 async def superseded(store: Store, records: Records, copies: Mapping[int, Copy], *, least: int = 1) -> set[int]:
-    """Returns the keys of the copies that are certainly ghosts. Asks only about homes with at least `least` copies.
+    """Returns which of the copies are certainly ghosts, as their keys in the mapping `copies`. Asks only about homes
+    with at least `least` copies.
 
     Raises:
         StoreUnavailable

@@ -37,7 +37,7 @@ def window_for(shares: Iterable[int], out: int, *, steady: bool, leased: int) ->
 
     `shares`: how many messages each pull wants from the feed. `out`: how many messages are being leased; they count
     until they are acknowledged. `steady`: pulls keep coming. `leased`: how many leased messages are not acknowledged
-    yet. This number changes fast, so the window has room for the next power of two.
+    yet. This number changes fast, so the function rounds it up to a power of two.
     """
     room = 1 << (leased - 1).bit_length() if leased else 0
     return max(1, min(MOST, room + out + sum(shares) + _AHEAD * steady))
@@ -62,9 +62,10 @@ class Demand:
         return len(self._came_s) == _STEADY_PULLS and now_s - self._came_s[0] <= _STEADY_S
 
     def resized(self, window: int, wanted: int, now_s: float) -> int:
-        """Returns the new window of a feed. `window`: the present one. `wanted`: the window that pulls need now.
+        """Returns the new window of a feed. `window`: the present window. `wanted`: the window that pulls need now.
 
-        A window grows at once. Once a second it shrinks, if less than half of it was needed since the last look.
+        A window grows at once. Once a second the window shrinks to the largest size that was needed since the last
+        check, if this is less than half.
         """
         if wanted > window:
             self._most, self._looked_s = 0, now_s

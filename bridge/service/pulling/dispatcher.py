@@ -3,9 +3,9 @@
 Pulls that arrive while messages are taken or leased join the next group. A group is one take, one call of a script, and
 one burst of the lease copies that must be published at once.
 
-Messages are taken in two ways. A few pulls take ready messages in one take. Pulls that wait, and pulls that keep
-coming, share a feed: a consumer whose window is as large as the pulls need. A dispatcher ends once no pull has come for
-`_LINGER_S`, or when a server fails. The next pull begins a new dispatcher.
+Messages are taken in two ways. While few pulls come, one take gets the ready messages for them. Pulls that wait, and
+pulls that keep coming, share a feed: a consumer whose window is as large as the pulls need. A dispatcher ends once no
+pull has come for `_LINGER_S`, or when a server fails. The next pull begins a new dispatcher.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Tools:
         self._under_way: set[asyncio.Task[None]] = set()
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begins work that goes on even if the pulls that it is for are cancelled."""
+        """Begins work for pulls. The work goes on even if these pulls are cancelled."""
         task = background.begin(work, "pulls of a topic")
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
     async def finish(self) -> None:
-        """Returns once no work is under way."""
+        """Waits until no work is under way."""
         while self._under_way:
             await asyncio.wait(self._under_way)
 
@@ -217,7 +217,8 @@ class Dispatcher:
             await one.requeue()
 
     async def _until_changed(self, seconds: float) -> bool:
-        """Waits for a change, up to this many seconds. Returns whether there was one."""
+        """Waits at most `seconds` for something new to do, such as a new pull or a new delivery. Returns False if
+        nothing came in this time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 return await self._changed.wait()

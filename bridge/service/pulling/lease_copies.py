@@ -30,7 +30,8 @@ def publication(copy: Copy, left_ms: float) -> Publication:
 
 
 def named_by(record: Record, delivered: Copy, due_ms: int) -> Copy:
-    """Makes the lease copy that a record names from the delivered copy. `due_ms`: when the lease copy is due."""
+    """Returns the lease copy that the record names, made from the delivered copy. `due_ms`: when the lease copy is
+    due."""
     return replace(
         delivered, epoch=record.epoch, nonce=record.nonce, attempt=record.attempts + 1, due_ms=due_ms, asked=0
     )

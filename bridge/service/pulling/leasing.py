@@ -59,8 +59,8 @@ class LeaseTerms:
 
 @fast_dataclass(frozen=True, slots=True)
 class _Lease:
-    """The work that leases one delivery, and puts it elsewhere if Redis does not lease it. `copy`: the copy that was
-    delivered. `unacked`: keeps the delivery unacknowledged."""
+    """The work that leases one delivery. If Redis does not lease the delivery, `after` decides what follows. `copy`:
+    the copy that was delivered. `unacked`: keeps the delivery unacknowledged."""
 
     records: Records
     delivery: Taken
@@ -71,9 +71,10 @@ class _Lease:
     step: Step[LeaseVerdict]
 
     def after(self, result: Result[LeaseVerdict]) -> Settlement[LeaseVerdict] | Put[LeaseVerdict]:
-        """A copy that was taken before it is due, or before its record names it, goes into the wheel. So does a copy
-        whose id another message has by now. If the message is already leased, its lease copy goes into the wheel in
-        place of this copy. If a server is away, the copy goes back into its ready queue."""
+        """Decides what follows from the answer of Redis. A copy that was taken before it is due, or before its record
+        names it, goes into the wheel. So does a copy whose id another message has by now. If the message is already
+        leased, its lease copy goes into the wheel in place of this copy. If a server is away, the copy goes back into
+        its ready queue."""
         if isinstance(result, Unavailable):
             return Put(give_back(self.delivery, self.copy), result)
         outcome = named(result)
@@ -122,7 +123,8 @@ class Leasing:
         """Leases deliveries of one topic in one group, each on its terms. Drops ghosts and expired copies, puts copies
         that are not due yet into the wheel, and gives back deliveries if a server is away.
 
-        Returns for each delivery its lease; None if it can't be leased; or the error for which it was given back.
+        Returns for each delivery its lease; None if it can't be leased; or the error because of which the delivery was
+        given back.
         """
         now_ms = int(self._store.clock.now_ms())
         room = self.unacked.room(taken[0][0].queue)
@@ -171,8 +173,8 @@ class Leasing:
         return _Lease(self._records, delivery, copy, successor, lease_ms, unacked, step)
 
     def _waited(self, delivery: Taken, copy: Copy, now_ms: int) -> bool:
-        """Whether a copy seems not to be due, but came straight out of the wheel after its whole delay: then the clock
-        is wrong."""
+        """Whether the copy came straight out of the wheel after its whole delay, and yet is not due by the clock. Then
+        the clock is wrong."""
         return copy.due_ms - now_ms > _STEP_MS and self._broker.has_waited(delivery.message, copy.id)
 
     def _leased(self, work: _Lease, settlement: Settlement[LeaseVerdict]) -> Leased | Unavailable | None:

@@ -1,4 +1,5 @@
-"""Pulls: leases ready messages, from one topic or from several in order. If none is ready, waits for the first one."""
+"""Leases ready messages to pulls, from one topic or from several topics in order. If no message is ready, a pull waits
+for the first message."""
 
 from __future__ import annotations
 
@@ -121,7 +122,8 @@ class Pulling:
     async def _wait(
         self, existing: Sequence[str], missing: Sequence[str], limit: int, until_s: float, terms: LeaseTerms
     ) -> list[Leased]:
-        """Waits for the first messages. Returns early and empty if a topic of `missing` is created meanwhile."""
+        """Waits for the first messages until `until_s`, a moment of `monotonic()`. Returns an empty list early if a
+        topic of `missing` is created meanwhile, or after a second if all topics of `existing` are paused."""
         with WAITING_PULLS.track_inprogress(), self._known.awaiting(missing) as woken:
             open_topics = [topic for topic in existing if not (await self._topics.policy(topic)).paused]
             if not open_topics:
@@ -157,8 +159,8 @@ async def _answer(
     """Waits for the answer, until `woken` is set or `wait_s` has passed. If the want is claimed by then, still waits
     for its answer. Otherwise returns an empty list.
 
-    `look`: wakes the dispatcher. If it has not looked in so short a time, the want waits for one look: a message may be
-    ready.
+    `look`: wakes the dispatcher. If the dispatcher has not looked for messages when the wait ends, the function waits
+    until it has looked once: a message may be ready. None: the function does not wait for a look.
     """
     awaited: list[asyncio.Future[Any]] = [want.answer]
     if woken is not None:

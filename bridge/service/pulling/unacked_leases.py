@@ -89,8 +89,9 @@ class UnackedLeases:
         return max(0, min(MOST - len(self._leases), MOST_OF_QUEUE - self._of_queue[queue]))
 
     def fits(self, copy: Copy, lease_ms: int) -> bool:
-        """Whether the delivery of this copy may stay unacknowledged: its lease is not too short, and its body is not
-        too long. A copy that an AMQP client published has no epoch, so a record could not tell it from other copies."""
+        """Whether the delivery of this copy may stay unacknowledged: its lease is longer than twice `lease_copy_after`,
+        and its body has at most `LARGEST` bytes. A copy that an AMQP client published has no epoch, so a record could
+        not tell it from other copies."""
         return copy.epoch > 0 and lease_ms > 2 * self._after_ms and len(copy.envelope.body or b"") <= LARGEST
 
     def add(self, copy: Copy, delivery: Taken, lease_ms: int) -> None:
@@ -115,8 +116,8 @@ class UnackedLeases:
         )
 
     async def finish(self) -> None:
-        """Publishes the lease copies of all leases without delay, also of later ones. Returns once no delivery is
-        left."""
+        """Publishes the lease copies of all leases without delay, also of leases that are added later. Returns once no
+        delivery is left."""
         self._ending.set()
         if self._running is not None:
             await self._running
@@ -124,8 +125,8 @@ class UnackedLeases:
             await self._acknowledging
 
     async def run_once(self) -> None:
-        """Works on the deliveries that are old enough: publishes lease copies for leases that still last, and
-        acknowledges all deliveries.
+        """Handles each delivery that has been unacknowledged for `lease_copy_after`; while the process ends, every
+        delivery. Publishes a lease copy for each lease that still lasts. Then acknowledges the handled deliveries.
 
         Raises:
             Unavailable: some deliveries are left for the next run.
@@ -147,7 +148,7 @@ class UnackedLeases:
                 raise result
 
     async def _run(self) -> None:
-        """Runs while any delivery is unacknowledged."""
+        """Repeats `run_once` while any delivery is unacknowledged."""
         while self._leases:
             oldest = next(iter(self._leases.values()))
             await self._pause(oldest.since_s + self._after_ms / 1_000 - monotonic())

@@ -12,12 +12,12 @@ from bridge.service.pulling.leasing import LeaseTerms
 
 
 class Want:
-    """A pull's request for up to `limit` messages. The first dispatcher that has messages for it claims it.
+    """A pull's request for up to `limit` messages. The first dispatcher that has messages for the want claims the want.
 
-    `waits`: the pull waits if no message is ready. `looked`: a dispatcher has found no message for it. `share`: how
-    many messages the pull counts in the window of a feed. `dealt`: how many messages the pull got; some of them may be
-    ghosts. `answer`: the messages that were leased for the pull; a caller that gives up cancels this future. `making`:
-    the answer to the client that pulls; None: there is no client.
+    `waits`: the pull waits if no message is ready. `looked`: a dispatcher has found no message for the want. `share`:
+    how many messages a feed adds to its window for the pull. `dealt`: how many messages the pull got; some of them may
+    be ghosts. `answer`: the messages that were leased for the pull; a caller that gives up cancels this future.
+    `making`: the answer that is made for the client that pulls; None: there is no client.
     """
 
     __slots__ = ("answer", "claimed", "dealt", "limit", "looked", "making", "share", "terms", "waits")

@@ -21,12 +21,12 @@ def make_cursor(moment_ms: int, entry_id: str) -> str:
 
 
 def make_place(moment_ms: int, topic: str, entry_id: str) -> str:
-    """Returns the cursor for a page over several topics that ends with this entry."""
+    """Returns the cursor for a page over several topics that ends with this entry. `moment_ms`: Unix ms."""
     return _encoded(f"{moment_ms} {topic} {entry_id}")
 
 
 def read_cursor(cursor: str) -> tuple[int, str]:
-    """Returns the moment and the id that a cursor of `make_cursor` has.
+    """Returns the moment (Unix ms) and the id in a cursor that `make_cursor` returned.
 
     Raises:
         InvalidRequest: no page gave this cursor.
@@ -38,7 +38,7 @@ def read_cursor(cursor: str) -> tuple[int, str]:
 
 
 def read_place(cursor: str) -> tuple[int, str, str]:
-    """Returns the moment, the topic and the id that a cursor of `make_place` has.
+    """Returns the moment (Unix ms), the topic and the id in a cursor that `make_place` returned.
 
     Raises:
         InvalidRequest: no page gave this cursor.
@@ -57,7 +57,7 @@ def make_topic_cursor(topic: str) -> str:
 
 
 def read_topic_cursor(cursor: str) -> str:
-    """Returns the topic that a cursor of `make_topic_cursor` has.
+    """Returns the topic in a cursor that `make_topic_cursor` returned.
 
     Raises:
         InvalidRequest: no page gave this cursor.

@@ -63,7 +63,7 @@ class Lookup:
         Args:
             states: empty for all states.
             due_after_ms, due_before_ms: Unix milliseconds; both bounds are exclusive. None: no bound.
-            cursor: of the page before; None: the first page.
+            cursor: the `next_cursor` of the previous page; None: the first page.
 
         Raises:
             InvalidRequest: no page gave this cursor.

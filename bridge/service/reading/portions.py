@@ -1,4 +1,4 @@
-"""Decides how many of the bodies that Redis keeps are in memory at once. Pure."""
+"""Splits the reading of stored bodies into portions of limited bytes, so that a process needs little memory. Pure."""
 
 from __future__ import annotations
 

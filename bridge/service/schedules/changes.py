@@ -34,7 +34,7 @@ class Schedules(LeasedSchedules):
 
     async def page(self, *, sees: Callable[[str], bool], limit: int, cursor: str | None) -> SchedulePage:
         """Returns a page of schedules by name, without their messages. `sees`: returns whether the caller may see a
-        topic. `cursor`: of the page before; None: the first page.
+        topic. `cursor`: the `next_cursor` of the previous page; None: the first page.
 
         Raises:
             InvalidRequest: no page gave this cursor.
@@ -53,7 +53,7 @@ class Schedules(LeasedSchedules):
         """Makes or changes a schedule. Returns the schedule, and whether it is new. If it has this spec already,
         nothing changes.
 
-        A change withdraws the ticks that were sent ahead. If only the message changes, they are sent again with the new
+        A change withdraws the ticks that were sent ahead. If the timing stays, these ticks are sent again with the new
         message. `who`: as in `Progress`. `maker`: as in `Policies.used`.
 
         Raises:
@@ -152,8 +152,8 @@ class Schedules(LeasedSchedules):
         return changed if former.spec.topic == spec.topic else changed.but(filled=())
 
     async def _owing(self, lease: Lease, former: Schedule, changed: Schedule) -> Schedule:
-        """Returns the schedule whose new timing begins now. Ticks of the former timing whose moments have passed are
-        still to be sent: those that were withdrawn, and those that were never planned."""
+        """Returns the changed schedule, whose new timing begins now. Unless it is paused, it still has to send past
+        ticks of the former timing: ticks that were withdrawn, and ticks that were never planned."""
         now_ms, progress = lease.now_ms, changed.progress
         passed = tuple(tick for tick in progress.unsent if tick.at_ms <= now_ms)
         if progress.is_paused:
@@ -176,8 +176,8 @@ class Schedules(LeasedSchedules):
         )
 
     async def _withdrawn(self, schedule: Schedule, ticks: Sequence[Tick], now_ms: int) -> tuple[Tick, ...]:
-        """Deletes the messages of ticks that have not fired. Returns these ticks, without those that are firing just
-        now."""
+        """Deletes the messages of ticks that have not fired. Returns the ticks that this has withdrawn. A tick that
+        fires just now, or whose message a client has deleted, is not among them."""
         service, topic = self._pools.serving(schedule.spec.topic), schedule.spec.topic
         ids = schedule.ids(ticks)
         found = await service.lookup.get_many(topic, ids)

@@ -3,14 +3,14 @@
 cronsim parses the expression and knows the calendar. This module decides what a change of the clocks does. It follows
 Debian's cron (man 8 cron):
 
-* An expression with a fixed minute and hour names a time of day. It matches once a day. A time that the clocks skip
-  matches at the first minute behind the gap. A time that comes twice matches when it comes first.
-* An expression whose minute or hour begins with `*` names every such minute that really passes. No minute of a gap
+* An expression with a fixed minute and hour names times of day. Each of these times matches once a day. A time that the
+  clocks skip matches at the first minute after the gap. A time that comes twice matches when it comes first.
+* An expression whose minute or hour begins with `*` matches each of its minutes that really passes. No minute of a gap
   matches, and the minutes of a repeated hour match twice.
 
 cronsim follows these rules, except where clocks change by half an hour (Australia/Lord_Howe): there it leaves out
-matches of the second kind of expression. So this module matches such an expression separately within each span of one
-UTC offset.
+matches of the second kind of expression. So this module matches an expression of the second kind separately within each
+span of one UTC offset.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def _of_each_span(expression: str, zone: tzinfo, after_s: int) -> Iterator[int]:
 
 
 def _change_s(zone: tzinfo, from_s: int, to_s: int, offset_s: int) -> int | None:
-    """Returns the first second with another UTC offset than `offset_s`, from `from_s` to `to_s`. None: there is
-    none."""
+    """Returns the first moment from `from_s` to `to_s` at which the UTC offset is not `offset_s` seconds; None: there
+    is none. Moments are Unix seconds."""
     same_s = from_s
     while same_s < to_s:
         probed_s = min(same_s + _PROBE_S, to_s)

@@ -36,7 +36,7 @@ class Template:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spec:
-    """What the maker of a schedule asks for. `template`: the message; None: it was not read from Redis."""
+    """The definition of a schedule, as a client gives it. `template`: the message; None: it was not read from Redis."""
 
     topic: str
     timing: Timing
@@ -50,13 +50,13 @@ class Spec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """How far a schedule is planned. Moments are of Redis' clock.
+    """How far a schedule is planned. Moments are Unix ms of Redis' clock.
 
-    `position_ms`: up to this moment it is decided which ticks are sent. `unsent`: the ticks that are to be sent; some
-    may be sent already. `planned`: the ticks that were or will be sent ahead of their moment, and may not have fired.
-    `since_ms`: when the schedule was last made, changed, paused or resumed. `who`: the id of the token that asked for
-    it, or a word for a caller without one. `last_ms`: the latest tick that was sent; 0: none. `filled`: the periods
-    that backfills have covered. `failure`: why the latest refused tick was refused.
+    `position_ms`: up to this moment, the bridge has decided which ticks are sent. `unsent`: the ticks that are to be
+    sent; some may be sent already. `planned`: the ticks that were or will be sent ahead of their moment, and may not
+    have fired. `since_ms`: when the schedule was last made, changed, paused or resumed. `who`: the id of the token that
+    asked for the schedule, or a word for a caller without a token. `last_ms`: the latest tick that was sent; 0: none.
+    `filled`: the periods that backfills have covered. `failure`: why the latest refused tick was refused.
     """
 
     created_ms: int

@@ -155,7 +155,7 @@ class Planner:
 
 
 def _not_ahead(schedule: Schedule, now_ms: int) -> Schedule:
-    """Returns the schedule. If a clock that was ahead has planned it too far, its position is set back to now."""
+    """Returns the schedule. If it is planned too far because a clock was ahead, its position is set back to now."""
     progress = schedule.progress
     if progress.position_ms <= latest_position_ms(schedule.spec.rules, now_ms):
         return schedule

@@ -1,7 +1,7 @@
 """Decides which ticks of a schedule become messages. Pure.
 
-A schedule has a position: a moment up to which the bridge has decided for each tick whether to send it. A plan decides
-this for the ticks from the position up to a little ahead of now, and names the new position.
+A schedule has a position, a moment. For every tick up to this moment, the bridge has decided whether to send it. A plan
+makes this decision for the ticks from the position up to a little ahead of now, and returns the new position.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _STEP_MS: Final = 1_000  # if a clock is wrong by less, the planner simply waits
 
 
 class Missed(StrEnum):
-    """Which missed ticks are sent: those whose moments passed while no process planned the schedule."""
+    """Selects which missed ticks are sent. A tick is missed if its moment passed while no process planned the
+    schedule."""
 
     SKIP = "skip"
     LAST = "last"
@@ -61,9 +62,9 @@ class Rules:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """The result of planning. `ticks`: the ticks to send. `position_ms`: the new position, once these are sent.
-    `missed`: how many missed ticks are left out, as far as they were counted. `overlapped`: how many ticks are left out
-    because the former tick's message has not ended."""
+    """The result of planning. `ticks`: the ticks to send. `position_ms`: the schedule's new position after these ticks
+    are sent, in Unix ms. `missed`: how many missed ticks are left out; a lower bound, as planning may not see all of
+    them. `overlapped`: how many ticks are left out because the former tick's message has not ended."""
 
     ticks: Sequence[Tick]
     position_ms: int
@@ -72,7 +73,8 @@ class Plan:
 
 
 def plan(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int, *, former_lives: bool) -> Plan:
-    """Plans the ticks from the position on. `former_lives`: whether the message of the former tick has not ended."""
+    """Plans the ticks after `position_ms`, up to a little ahead of `now_ms`. `name`: the schedule's name.
+    `former_lives`: whether the message of the former tick has not ended."""
     span = Span(position_ms + 1, now_ms + lead_ms(rules))
     planned = _plan(timing, rules, name, span, now_ms, former_lives=former_lives)
     if len(planned.ticks) > MOST_TICKS:
@@ -82,8 +84,8 @@ def plan(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int,
 
 
 def owed(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int, *, former_lives: bool) -> Plan:
-    """Plans the ticks of a schedule's former timing, from the position up to now, because a new timing begins now.
-    Arguments: as for `plan`."""
+    """Plans the last ticks of a schedule's former timing, after `position_ms` and up to `now_ms`. The schedule's new
+    timing begins at `now_ms`. Arguments: as for `plan`."""
     return _plan(timing, rules, name, Span(position_ms + 1, now_ms), now_ms, former_lives=former_lives)
 
 
@@ -110,7 +112,8 @@ def lead_ms(rules: Rules) -> int:
 
 
 def latest_position_ms(rules: Rules, now_ms: int) -> int:
-    """Returns the latest position that a plan can have by now. If a schedule has a later one, a clock was ahead."""
+    """Returns the latest position that a plan can have at `now_ms`, in Unix ms. If a schedule has a later position,
+    Redis' clock was ahead when the schedule was planned."""
     return now_ms + lead_ms(rules) + _STEP_MS
 
 
@@ -121,9 +124,9 @@ def wake_ms(timing: Timing, rules: Rules, name: str, position_ms: int) -> int | 
 
 
 def is_decided(message: Message | None, since_ms: int) -> bool:
-    """Whether a tick needs no send, because it has a message already. `message`: found under the tick's id; None: there
-    is none. `since_ms`: as in `Progress`. A deleted message that was created before this moment does not count: a pause
-    or a change has deleted it."""
+    """Whether a tick needs no send, because it has a message already. `message`: the message under the tick's id; None:
+    there is none. `since_ms`: as in `Progress`. A deleted message does not count if it was created at `since_ms` or
+    earlier: a pause or a change of the schedule has deleted it."""
     if message is None:
         return False
     return not (message.record.state is State.DELETED and message.record.created_ms <= since_ms)

@@ -29,9 +29,10 @@ class Tick(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timing:
-    """When a schedule ticks: by `cron` in `timezone`, or at intervals of `every_ms` before and after `anchor_ms`. No
-    tick is before `start_ms` or after `end_ms`; ticks may be at these moments; None: no bound. `jitter_ms`: each
-    message is due later by up to this much, but before the next tick."""
+    """The moments at which a schedule ticks: by the expression `cron` in `timezone`, or at intervals of `every_ms`.
+    `anchor_ms`: the moment of one tick; the intervals count from it in both directions. `start_ms`, `end_ms`: the first
+    and the last moment at which a tick may be; None: no bound. `jitter_ms`: each message is due later by up to this
+    much, but before the next tick."""
 
     cron: str | None = None
     timezone: str = UTC_NAME
@@ -57,10 +58,11 @@ def between(timing: Timing, name: str, after_ms: int, until_ms: int) -> Iterator
 
 
 def latest(timing: Timing, name: str, after_ms: int, until_ms: int, most: int) -> tuple[list[Tick], int]:
-    """Returns the last ticks of a period, at most `most`, and how many earlier ticks of the period it has seen.
+    """Returns the last ticks after `after_ms` and up to `until_ms`, at most `most`. Also returns how many earlier ticks
+    of this period the search has seen.
 
-    It looks back step by step, so the cost depends on `most` and not on the length of the period. So it may not see all
-    earlier ticks.
+    The search looks back step by step, and stops once it has found `most` ticks. So its cost does not depend on the
+    length of the period, and it may not see all earlier ticks.
     """
     look_ms = _FIRST_LOOK_MS
     while True:

@@ -3,19 +3,21 @@
     choose an id ──> note it as an intent ──> send (`send_groups.py`) ──> the caller acknowledges
                                       RabbitMQ has certainly taken the acknowledgement ──> forget the intent
 
-The bridge may die after each step, and RabbitMQ then redelivers the message. So the message's id is in Redis before the
-send. The next session takes over the intent that the ended session left for the message: the id, and the moment since
-which the message has it. If there is a record of this id that is not older than this moment, the message was accepted.
-If there is no intent, the message was not accepted. RabbitMQ does not confirm an acknowledgement, and one that was
-written just before a crash may be lost. So the intent outlives the acknowledgement.
+The bridge may die after each step, and RabbitMQ then redelivers the message. So the bridge writes an intent to Redis
+before the send: the message's id, and the moment since which the message has it. The next session takes over the intent
+of the ended session. If a record of this id is not older than this moment, the message was accepted. Without an intent,
+the session sends the message as a new one. RabbitMQ does not confirm an acknowledgement, and an acknowledgement that
+was written just before a crash may be lost. So the intent is kept until RabbitMQ has certainly taken the
+acknowledgement.
 
-The id is the one that the client gave. If a message has this id already, the new message gets an id of its own, as it
-may be another message: the bridge can't tell a publisher that repeats a publish from one that uses an id twice. So no
-message is lost, and the header `x-delay-message-id` has the client's id.
+The id is the client's id. If another message has this id already, the bridge makes a new id for the new message. The
+bridge can't tell a publisher that repeats a publish from one that uses an id twice. So no message is lost, and the
+header `x-delay-message-id` has the client's id.
 
 If the client gave no id, nothing tells equal messages apart. An intent that outlived its message could be taken for the
 intent of an equal message, and that message would be lost. So the intent of a message without a client's id is
-forgotten before the acknowledgement. If the bridge dies between the two, the message is delivered twice, under two ids.
+forgotten before the acknowledgement. If the bridge dies between the two steps, the message is delivered twice, under
+two ids.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ _FORGET_EVERY_S: Final = 1.0
 
 @dataclass(slots=True)
 class _Item:
-    """A submission that is not done. `id`: the message id that the bridge chose; empty: none yet. `intent`: noted in
-    Redis; None: not yet. `tried`: the submission may be accepted already."""
+    """A submission that is not done. `id`: the message id under which the bridge accepts it; empty: none yet. `intent`:
+    the intent in Redis; None: not written yet. `tried`: the submission may be accepted already."""
 
     submission: Submission
     id: str = ""
@@ -80,13 +82,14 @@ class Acceptance:
         self._ids: dict[tuple[str, str], int] = {}  # by topic and id: the tag of the message being accepted under it
 
     def apart(self, submissions: Sequence[Submission]) -> list[list[Submission]]:
-        """Groups messages by the Redis server of their topics. A server that is away then delays only its own group."""
+        """Groups messages by the Redis server that has the intents of their topics. A server that is away then delays
+        only its own group."""
         groups = self._intents.apart([one.topic for one in submissions])
         return [[submissions[at] for at in indexes] for indexes in groups]
 
     async def accept(self, submissions: Sequence[Submission]) -> Accepted:
-        """Accepts one group of messages. The caller acknowledges those that are done before it accepts other groups,
-        and passes `later` to this method again."""
+        """Accepts one group of messages. The caller acknowledges the deliveries in `Accepted.done` before it accepts
+        other groups, and passes the messages in `Accepted.later` to this method again."""
         items = [self._items.setdefault(one.tag, _Item(one)) for one in submissions]
         accepted = Accepted()
         try:
@@ -138,8 +141,8 @@ class Acceptance:
                 await self._intents.end([topics[at] for at in indexes], self._now_ms())
 
     async def _name(self, items: Sequence[_Item]) -> set[int]:
-        """Gives each message an id. Returns the tags of messages that have to wait: another session has noted an intent
-        for an equal message, and may still accept it."""
+        """Gives an id to each message that has none and need not wait. Returns the tags of messages that have to wait:
+        another session has noted an intent for an equal message, and may still accept it."""
         again = [item for item in items if item.submission.again and not item.id]
         waiting: set[int] = set()
         if again:
@@ -193,8 +196,8 @@ class Acceptance:
             item.intent = intents[item.note]
 
     async def _known(self, items: Sequence[_Item], errors: list[Unavailable]) -> tuple[set[int], set[int]]:
-        """Returns the tags of messages that were accepted, as their records show, and the tags of messages whose
-        records can't be read now. Adds the errors to `errors`."""
+        """Looks up the records of these messages. Returns two sets of tags: of messages that were accepted, and of
+        messages whose records can't be read now. Adds the errors of servers that were away to `errors`."""
         calls = [self._records.look(item.submission.topic, item.id) for item in items]
         known: set[int] = set()
         unread: set[int] = set()
@@ -211,8 +214,9 @@ class Acceptance:
         return known, unread
 
     async def _send(self, items: Sequence[_Item], accepted: Accepted, done: list[_Item]) -> list[Note]:
-        """Sends messages. Adds each to `done`, or to `accepted` as refused or for later. If another message had the id
-        already, gives the message a new id, and returns the former intent's name."""
+        """Sends messages. Adds each message to `done`, or to `accepted.refused` or `accepted.later`. If another message
+        had the id already, gives the message a new id, for a later send. Returns the keys of the intents under the
+        former ids."""
         before = [item.tried for item in items]
         for item in items:
             item.tried = True
@@ -265,8 +269,8 @@ class Acceptance:
 
 
 def _is_of(item: _Item, created_ms: int) -> bool:
-    """Whether a record of the item's id is the item's own, and not of an earlier message. `created_ms`: of the
-    record."""
+    """Whether a record under the item's id belongs to the item, and not to an earlier message. `created_ms`: when the
+    record was created, in Unix ms."""
     return item.intent is not None and created_ms >= item.intent.since_ms
 
 

@@ -1,8 +1,8 @@
 """Sends messages for a new ready queue through the checkpoint, whose queue is older.
 
-A confirm by a new queue does not count yet, so the sender would wait for over a second. A confirm by the checkpoint's
-queue counts at once. The checkpoint publishes the message into the new queue at once, and acknowledges its copy once
-confirms by the new queue count.
+The bridge relies on a queue's confirms only when the queue is old enough to survive a kill of RabbitMQ. So a sender to
+a new ready queue would wait for over a second. The checkpoint's queue is old enough. The checkpoint publishes the
+message into the new queue at once. It acknowledges its own copy once the bridge relies on the new queue's confirms.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Detours:
         self._until_s: deque[float] = deque()
 
     def take(self, topic: str) -> bool:
-        """Returns whether a message for the topic's ready queue goes through the checkpoint. If so, counts it."""
+        """Returns whether a message for the topic's ready queue goes through the checkpoint. If so, counts the message
+        against the process's limit."""
         if not self._declared.unsettled(topic):
             return False
         now_s = monotonic()
@@ -58,8 +59,8 @@ class Detours:
         return True
 
     async def until_ready(self, results: list[Result[Ended]], detours: Collection[int]) -> None:
-        """Waits until the confirmed messages are in their ready queues, but a second at most. So the caller's next pull
-        finds its message. Replaces their outcomes in `results` by the latest ones.
+        """Waits for at most a second until the confirmed messages are in their ready queues, so that the caller's next
+        pull finds them. Replaces the messages' outcomes in `results` by the latest ones.
 
         `detours`: the indexes of the messages that went through the checkpoint.
         """
@@ -80,7 +81,8 @@ class Detours:
             arrived.update(at for at, is_noted in zip(released, noted, strict=True) if is_noted)
 
     async def _look_again(self, waiting: Sequence[int], results: list[Result[Ended]]) -> None:
-        """Asks Redis about messages again, and puts the new outcomes into `results`. `waiting`: their indexes.
+        """Asks Redis about messages again, and puts the new outcomes into `results`. `waiting`: the indexes of these
+        messages in `results`.
 
         Raises:
             StoreUnavailable, UnnamedVerdict

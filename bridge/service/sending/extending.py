@@ -1,8 +1,9 @@
 """Sends a message that extends the waiting message of the same id: debounce.
 
-The content of the last send counts, as in other queues that debounce. The due moment only moves later, and never past
-the longest wait, which counts from the first send. If the content stays, only the record changes. Otherwise
-`succession.py` publishes a successor before the record names it, so a crash in between leaves the message as it was.
+The message gets the content of the last send, as in other queues that debounce. Its due moment only moves later. It
+never moves past the longest wait, which counts from the first send. If the new content equals the old, only the record
+changes. Otherwise `succession.py` publishes a successor before the record names it, so a crash in between leaves the
+message as it was.
 
 A ready message stays as it is: it is delivered after this send anyway. A leased message was delivered before this send,
 so a new message takes its place.
@@ -96,10 +97,10 @@ class Extending:
 
 
 def extended_ms(created_ms: int, due_ms: int, drafts: Sequence[Draft], now_ms: int) -> int:
-    """Returns the due moment after these sends, in Unix ms: the latest moment that a draft asks for, within the draft's
-    longest wait, and never earlier than `due_ms`. Pure.
+    """Returns the due moment after these sends, in Unix ms. Pure.
 
-    `created_ms`, `due_ms`: of the waiting message.
+    It is the latest of `due_ms` and the moments that the drafts ask for. A draft's longest wait limits its moment, and
+    counts from `created_ms`. `created_ms`, `due_ms`: of the waiting message.
     """
     asked = [
         min(

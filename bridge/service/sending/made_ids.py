@@ -1,4 +1,4 @@
-"""Decides which sends need no claim, and makes their records. Pure."""
+"""Decides which sends need not claim their ids, and makes the records of these sends. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from bridge.store.messages.records import Claim
 
 
 def unclaimed(topic: str, claim: Claim, latest_ms: float | None, *, least_ms: int) -> Record | None:
-    """Returns the record that a send without a claim enters after its publish. None: the send has to claim its id.
+    """Returns the record of a send that needs no claim; the send enters it in Redis after its publish. None: the send
+    has to claim its id.
 
     `latest_ms`: from `StoreClock.latest_ms`. It is never behind Redis, so the message is not due before its delay has
-    passed. `least_ms`: with a shorter delay, the send has to claim its id.
+    passed. `least_ms`: the shortest delay without a claim.
     """
     if not claim.fresh or latest_ms is None:
         return None

@@ -1,12 +1,13 @@
-"""Gives a request that is repeated with an idempotency key the answer to the first one.
+"""Keeps the answer to a request with an idempotency key, and returns this answer when the client repeats the request.
 
     begin ──> do the work ──> keep the answer
       │ answered                │ nothing was promised
       v                         v
     the kept answer           release: the next try does the work
 
-A process may die after the work and before it keeps the answer. Then the next try learns when the first try began. A
-message without an id gets an id that is computed from the key. So the next try finds the message, even after its end.
+A process may die after the work and before it keeps the answer. The next try must then find out whether the work was
+done. Redis tells it when the first try began. A message without an id gets an id that is computed from the key. So the
+next try finds the message that the first try sent, even if that message has ended.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ def digest(text: bytes) -> bytes:
 
 
 class Try:
-    """One try of a request with an idempotency key. `began_ms`: when the first try began, if no try has been answered
-    yet; None: this is the first try."""
+    """One try of a request with an idempotency key. `began_ms`: when the first try began, in Unix ms by Redis' clock;
+    None: this is the first try."""
 
     def __init__(self, answers: StoredAnswers, who: str, key_id: bytes, holder: bytes, *, began_ms: int | None) -> None:
         self.began_ms = began_ms
@@ -83,8 +84,8 @@ class Try:
         self._holder = holder
 
     def named(self, draft: Draft, at: int = 0) -> Draft:
-        """Returns the draft with an id; if it has none, computes one from the key. `at`: the draft's place in the
-        request."""
+        """Returns the draft with an id. If the draft has none, computes the id from the idempotency key. `at`: the
+        draft's place in the request."""
         if draft.id is not None:
             return draft
         owner = blake2b(self._who.encode(), key=self._key_id, digest_size=15).hexdigest()
@@ -104,7 +105,7 @@ class Try:
             await self._answers.end(self._who, self._key_id, self._holder, answer=answer)
 
     async def release(self) -> None:
-        """Ends the try without an answer, as it promised nothing. So the next try can begin."""
+        """Ends the try without an answer, because the client was promised nothing. So the next try can begin."""
         with suppress(StoreUnavailable):
             await self._answers.end(self._who, self._key_id, self._holder)
 

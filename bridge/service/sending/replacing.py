@@ -1,8 +1,8 @@
 """Sends a message that replaces the live message of the same id, if there is one.
 
 `succession.py` publishes the successor before the record names it, so at every moment either the old or the new message
-is live. A crash in between leaves the old message, and a copy of the new message. The checkpoint believes that copy
-only if the old message still lives a minute after the copy was due.
+is live. A crash in between leaves the old message, and a copy of the new message. The checkpoint accepts that copy only
+if the old message is still live a minute after the copy was due.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Replacing:
 
     async def put(self, draft: Draft, maker: Maker | None = None, *, waits: bool = False) -> Sent:
         """Sends the draft, which has an id, and ends the live message of that id, leased or not. If a consumer holds
-        the old message and settles it by id, this settles the new message.
+        the old message and settles it by id, the consumer settles the new message.
 
-        `maker`: as in `Policies.used`. `waits`: if the old message is just being released, waits for its due moment and
-        replaces it then.
+        `maker`: as in `Policies.used`. `waits`: if the old message is just being released, this method waits until the
+        old message is due, and then replaces it.
 
         A draft with `IfExists.REPLACE` may be a repeated send. If a message of the id has ended, has the draft's
-        content, and no send of it was answered, the call returns that message.
+        content, and no send of it was answered, this method returns that message.
 
         Raises:
             InvalidRequest: the message would be due beyond the longest delay.

@@ -47,14 +47,14 @@ def is_same(kept: Envelope | None, given: Envelope) -> bool:
 
 
 def is_repeated(sent: Sent, draft: Draft) -> bool:
-    """Whether the draft repeats a send that was not answered, and whose message has ended since. `sent`: the result of
-    the repeated send."""
+    """Whether the draft repeats an earlier send that was never answered with success, and whose message has ended.
+    `sent`: the result of sending the draft now; its `message` is the message of the earlier send."""
     message = sent.message
     return sent.unanswered and message.record.state.ended and other_field(message.envelope, draft.envelope) is None
 
 
 def _is_same_value(one: bytes, other: bytes) -> bool:
-    """Whether both are JSON of one value: `1.0` and `1.00`, or a character and its escape."""
+    """Whether both texts are JSON with equal values. So `1.0` equals `1.00`, and a character equals its escape."""
     try:
         return _parsed(one) == _parsed(other)
     except (ValueError, RecursionError):

@@ -8,12 +8,12 @@ Nobody else knows an id that the bridge has made, so there is nothing to claim:
 
     publish the copy ──> enter the record (`enter`)
 
-On the second way, the copy must not arrive before its record is entered. So only messages whose delay is longer than a
-send may last take the second way.
+On the second way, the record must be entered before the copy arrives. So a message takes this way only if its delay is
+longer than the time limit of a send.
 
-A crash in between leaves at most a copy, which is delivered, and on the first way an unconfirmed record, which answers
-no other send. So an accepted message always exists. The sends of a group share one burst of publishes. Sends whose
-records are in one cluster slot share the calls of the scripts.
+A crash in between leaves at most a copy, which is delivered. On the first way it may also leave an unconfirmed record,
+with which the bridge answers no other send. So an accepted message always exists. The sends of a group share one burst
+of publishes. Sends whose records are in one cluster slot share the calls of the scripts.
 """
 
 from __future__ import annotations
@@ -81,8 +81,9 @@ class SendRequest:
 
 @fast_dataclass(frozen=True, slots=True)
 class _Send:
-    """A send to publish. `claimed`: its id was claimed, so the record is confirmed after the publish. False: the record
-    is entered after it."""
+    """A send whose copy is published next. `claimed`: whether a script has claimed the id and so made the record. If
+    True, another script confirms the record after the publish. If False, a script makes the record after the publish.
+    """
 
     request: SendRequest
     record: Record

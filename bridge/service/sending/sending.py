@@ -75,8 +75,8 @@ class Sending:
         self, drafts: Sequence[Draft], maker: Maker | None = None, *, by_s: float = inf
     ) -> list[Sent | BridgeError]:
         """Sends each draft independently. Returns for each draft its result or its error, in order. `maker`: as in
-        `Policies.used`. `by_s`: after this moment of `monotonic()` no id is claimed, not even by a call that the
-        network held back."""
+        `Policies.used`. `by_s`: a moment of `monotonic()`. No send claims an id after this moment, even if the network
+        delayed its call to Redis."""
         refusals = [await self._refusal(draft) for draft in drafts]
         valid = [draft for draft, refusal in zip(drafts, refusals, strict=True) if refusal is None]
         sent = iter(await self._send_all(valid, maker, by_s))
@@ -155,8 +155,9 @@ class Sending:
         return SendRequest(draft, policy, claim, self._records.keys.home(draft.topic, claim.id), until_s, answer_by_s)
 
     async def _insist(self, requests: list[SendRequest], by_s: float = inf) -> list[Sent | BridgeError]:
-        """Repeats sends whose ids other sends have claimed, until those other sends have ended. Then their messages
-        answer these requests. All requests wait together, for `_BUSY_TRIES` pauses at most."""
+        """Repeats sends whose ids other sends have claimed, until the other sends have ended. A request is then
+        answered with the other send's message, if the bridge accepted that message. All requests wait together, for
+        `_BUSY_TRIES` pauses at most."""
         results: dict[int, Sent | BridgeError] = {}
         left = list(range(len(requests)))
         for _ in range(_BUSY_TRIES):

@@ -1,4 +1,4 @@
-"""Refuses a target that is not an exchange of another application."""
+"""Refuses a target that is the default exchange or one of the bridge's own exchanges."""
 
 from __future__ import annotations
 

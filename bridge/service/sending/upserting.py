@@ -1,8 +1,9 @@
 """Sends messages whose callers say what happens if a live message has the id (`IfExists`).
 
-Sends that replace or extend one message wait for each other in a process. All that wait at one moment are carried out
-as one send: the last of them counts, as if the others had come just before it. So a thousand sends that race for one id
-publish a few copies, not a thousand. Between processes, epoch and nonce of the record decide which send succeeds.
+Sends that replace or extend one message wait for each other in a process. The bridge carries out sends of one kind that
+wait at one moment as one send. The message gets the content of the last of them, as if the others had come just before.
+So a thousand sends that race for one id publish a few copies, not a thousand. Between processes, epoch and nonce of the
+record decide which send succeeds.
 """
 
 from __future__ import annotations
@@ -107,8 +108,8 @@ class Upserting:
 
     @asynccontextmanager
     async def _line(self, draft: Draft, maker: Maker | None) -> AsyncIterator[_Line]:
-        """Yields the line in which sends of one id and one token wait. The line exists as long as a send waits in
-        it."""
+        """Yields the line in which sends of one id wait. Sends of another token wait in another line. The line exists
+        as long as a send waits in it."""
         key = (draft.topic, draft.id, None if maker is None else maker.token_id)
         line, waiting = self._lines.get(key) or (self._new_line(maker), 0)
         self._lines[key] = line, waiting + 1

@@ -6,8 +6,8 @@ from typing import NoReturn, Protocol
 
 
 class Maker(Protocol):
-    """A client that may make a limited number of topics. `token_id`: the client's token, for which topics are counted.
-    `max_topics`: how many topics of this token may exist in one pool."""
+    """A client that may make a limited number of topics. `token_id`: the id of the client's token; the bridge counts
+    the topics of each token. `max_topics`: how many topics of this token may exist in one pool."""
 
     @property
     def token_id(self) -> str: ...
@@ -16,5 +16,6 @@ class Maker(Protocol):
     def max_topics(self) -> int: ...
 
     def refuse(self, topic: str, made: int) -> NoReturn:
-        """Raises the error that refuses a new topic. `made`: how many topics of this client exist."""
+        """Raises the error that refuses a new topic. `made`: how many topics count against the client's limit
+        already."""
         ...

@@ -62,13 +62,13 @@ class Policies:
         """Returns the policy of a topic that gets or delivers a message. Declares the topic's ready queue, and puts the
         topic on the list; puts it there again after Redis was emptied.
 
-        `maker`: a client with a limited number of topics. If the topic is new, it is counted against that limit before
-        anything is made. None: no limit.
+        `maker`: a client with a limited number of topics. A new topic is counted against this limit before anything is
+        made. None: no limit.
 
         Raises:
             BridgeError: the refusal of the maker.
-            BrokerUnavailable: the topic is not on the list, and RabbitMQ did not declare its queue. Or the maker may
-                make no topic, and RabbitMQ did not say whether this one is new.
+            BrokerUnavailable: the topic is not on the list, and RabbitMQ did not declare its queue. Or the maker has
+                reached its limit, and RabbitMQ did not say whether the topic is new.
             StoreUnavailable: this process has not read the policy before, or has forgotten it.
         """
         return await self._policy(topic, self._used, maker)
@@ -94,9 +94,10 @@ class Policies:
 
     async def put_on_list(self, topic: str, maker: Maker | None = None) -> bool:
         """Puts the topic on the list. Returns False if the list's Redis server is away and other servers answer. Then
-        the topic's next use repeats this.
+        the topic's next use tries again.
 
-        `maker`: a topic that this client made counts against its limit until the topic is removed from the list.
+        `maker`: the client that made the topic. The topic counts against the client's limit until the topic is removed
+        from the list.
         """
         commands: list[tuple[str | int, ...]] = [("SADD", self._keys.topics, topic)]
         if maker is not None:
@@ -121,8 +122,8 @@ class Policies:
         await self._follow(topic, policy)
 
     async def change(self, topic: str, change: Callable[[Policy], Policy]) -> Policy:
-        """Replaces the topic's policy by the one that `change` returns for it. Other processes follow within two
-        seconds.
+        """Calls `change` with the topic's policy, and stores the policy that it returns. Other processes follow within
+        two seconds.
 
         `change` runs again if another call has changed the policy meanwhile.
 
@@ -204,7 +205,7 @@ class Policies:
 
     async def _follow(self, topic: str, policy: Policy) -> None:
         """Binds the topic's queues as its new policy says. Afterwards reads the policy again, and binds again if
-        another call has changed it. So whichever of the two calls binds last, it binds by the latest policy."""
+        another call has changed it. So the last of several calls binds by the latest policy."""
         direct = None
         while direct != _is_direct(policy):
             direct = _is_direct(policy)

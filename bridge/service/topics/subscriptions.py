@@ -1,4 +1,4 @@
-"""Keeps subscriptions: to which receiver the messages of a topic are posted, and how the calls went."""
+"""Keeps subscriptions, each with the receiver of a topic's messages and the results of the callbacks."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class Subscriptions:
         self._topics = topics
 
     async def put(self, subscription: Subscription, maker: Maker | None = None) -> Standing:
-        """Creates or replaces the topic's subscription. All processes use it within two seconds; no new call is made
-        for the former one. `maker`: as in `Policies.used`."""
+        """Creates or replaces the topic's subscription. All processes use the new subscription within two seconds. No
+        process begins another call for the former subscription. `maker`: as in `Policies.used`."""
         topic = subscription.topic
         await self._topics.used(topic, maker)
         await self._stored.put(topic, _write(replace(subscription, created_ms=int(self._clock.now_ms()))))
@@ -134,11 +134,12 @@ class Subscriptions:
         await self._stored.end(subscription.id, int(self._clock.now_ms()))
 
     async def hold(self, topic: str, receiver: str, for_ms: int) -> None:
-        """Pauses the calls of all processes to a receiver for `for_ms`."""
+        """Pauses the calls of all processes to a receiver for `for_ms`. `receiver`: the subscription's id; if each
+        message names its receiver, a digest of the receiver's origin."""
         await self._stored.hold(topic, receiver, for_ms)
 
     async def held_ms(self, topic: str, receiver: str) -> int:
-        """Returns for how many ms calls to the receiver still pause; 0: there is no pause."""
+        """Returns for how many ms calls to the receiver still pause; 0: there is no pause. `receiver`: as in `hold`."""
         return await self._stored.held_ms(topic, receiver)
 
     async def delivered(self, subscription: Subscription) -> None:

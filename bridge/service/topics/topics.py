@@ -69,8 +69,8 @@ class Topics:
         return await self._policies.used(topic, maker)
 
     async def admit(self, topic: str, maker: Maker | None) -> None:
-        """If the caller has a limit of topics, makes the topic before the call writes anything else. `maker` None: does
-        nothing. Raises as `Policies.used`."""
+        """Makes the topic for a client with a limited number of topics, before the caller writes anything else. `maker`
+        None: does nothing. Raises as `Policies.used`."""
         if maker is not None:
             await self._policies.used(topic, maker)
 
@@ -84,7 +84,7 @@ class Topics:
         return policy
 
     async def change_policy(self, topic: str, change: Callable[[Policy], Policy]) -> Policy:
-        """Replaces the topic's policy by the one that `change` returns for it, as `Policies.change` does.
+        """Calls `change` with the topic's policy, and stores the policy that it returns, as `Policies.change` does.
 
         Raises:
             NotFound, Unavailable
@@ -173,7 +173,7 @@ class Topics:
 
     async def remove(self, topic: str, *, force: bool) -> int:
         """Removes a topic and its queues. `force`: also removes a topic that has messages. Returns how many messages it
-        deleted, as far as they had records.
+        deleted. Messages without a record are not counted.
 
         The records of the messages become tombstones, so the checkpoint drops their copies in the wheel.
 
@@ -214,7 +214,8 @@ class Topics:
         return deleted
 
     async def _depths(self, topic: str) -> dict[str, int]:
-        """Counts the messages in the topic's queues, without those that consumers hold. Leaves out missing queues."""
+        """Counts the messages in the topic's ready and dead-letter queues, by queue. Does not count messages that
+        consumers hold unacknowledged. Leaves out missing queues."""
         depths = {}
         for queue in (self._declared.ready_queue(topic), self._declared.dead_queue(topic)):
             with suppress(QueueMissing):
@@ -242,8 +243,9 @@ class Topics:
         return ended
 
     async def _listed(self, topic: str, states: Iterable[State]) -> AsyncIterator[list[str]]:
-        """Yields ids of messages with one of the states, a page at a time, always from the beginning. The caller
-        changes the messages of each page. The iterator ends when no message has one of the states."""
+        """Yields pages of ids of messages with one of the states. Each page is read from the beginning of the index. So
+        the caller must take the messages of a page out of the index before it asks for the next page. The iterator ends
+        when no message has one of the states."""
         digits = "".join(str(int(state)) for state in states)
         while entries := await pages.page(
             self._store,
@@ -287,8 +289,8 @@ class Topics:
 
 
 def _left(counts: Mapping[str, int], depths: Mapping[str, int]) -> str:
-    """Returns a text that names the messages which prevent a topic's removal, by state and by queue. Empty: there are
-    none."""
+    """Returns a text with the numbers of messages that prevent a topic's removal, by state and by queue. Empty: there
+    are none."""
     by_state = [f"{counts[state]} {state}" for state in ("waiting", "ready", "leased", "dead") if counts[state]]
     return ", ".join(by_state + [f"{depth} in the queue {queue}" for queue, depth in depths.items() if depth])
 

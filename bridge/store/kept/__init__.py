@@ -1,1 +1,1 @@
-"""Keeps in Redis what belongs to no single message: policies, schedules, tokens and more, one module each."""
+"""Keeps data in Redis that belongs to no single message: policies, schedules, tokens and more, one module each."""

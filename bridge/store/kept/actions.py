@@ -1,4 +1,4 @@
-"""Keeps operators' actions in Redis: one stream, from which the oldest are removed."""
+"""Keeps operators' actions in Redis, in one stream. The oldest actions are removed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Keeps in Redis the answers to requests with an idempotency key, and which of these requests are under way.
 
-A hash and a sorted set on one server hold the idempotency keys of one token. Both expire when the token has used no
-idempotency key for as long as one is kept.
+A hash and a sorted set on one server hold the idempotency keys of one token. Both expire `kept_ms` after the token's
+latest try began (`StoredAnswers`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_BYTES: Final = 1024 * 1024
 
 
 class Progress(StrEnum):
-    """How far earlier requests with the idempotency key have come."""
+    """The state of earlier requests with an idempotency key."""
 
     BEGUN = "begun"  # there was no earlier request
     AGAIN = "again"  # an earlier try ended without an answer, or its process died
@@ -36,8 +36,9 @@ class Progress(StrEnum):
 
 
 class Begun(NamedTuple):
-    """The result of `begin`. `moment_ms`: when the first request with the key began, in Unix ms by Redis' clock. For
-    `UNDER_WAY`: until when the current try holds the key at most. `answer`: the kept answer, else empty."""
+    """The result of `begin`. `moment_ms`: the moment when the first request with the key began. For `UNDER_WAY`: the
+    moment until which the current try may hold the key. Both are Unix ms by Redis' clock. `answer`: the kept answer,
+    else empty."""
 
     progress: Progress
     moment_ms: int
@@ -56,8 +57,8 @@ class StoredAnswers:
         self._most = most
 
     async def begin(self, who: str, key_id: bytes, fingerprint: bytes, holder: bytes) -> Begun:
-        """Begins a try of a request, unless another try is under way or was answered. `fingerprint`: tells requests
-        apart that use one key. `holder`: identifies this try."""
+        """Begins a try of a request, unless another try of it is under way or has been answered. `fingerprint`:
+        distinguishes requests that use one key. `holder`: identifies this try."""
         (begun,) = await self._store.run([self.begin_call(who, key_id, fingerprint, holder)])
         return begun
 

@@ -1,4 +1,5 @@
-"""Keeps the names of topics that contain a digest, so that lists of a wire show the names that its clients gave."""
+"""Keeps the names that clients of a wire gave to topics. A topic's own name contains a digest, so lists of the wire
+show the given name."""
 
 from __future__ import annotations
 
@@ -39,6 +40,6 @@ class GivenNames:
         self._kept_s.forget(topic)
 
     async def all(self) -> Mapping[str, str]:
-        """Returns the names by topic, for the topics that contain a digest."""
+        """Returns the names that clients gave, by topic."""
         stored = fields(await self._store.command("HGETALL", self._key))
         return {topic: name.decode() for topic, name in stored.items()}

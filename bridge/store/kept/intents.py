@@ -1,8 +1,9 @@
 """Keeps the ids that the ingress gives to messages, from before it accepts them until it acknowledges them.
 
 RabbitMQ redelivers a message that a bridge accepted and did not acknowledge. The next bridge finds the message's id
-here. Without the id it could not tell the message from another one with equal content. The ids for a topic are on the
-Redis server of the topic's messages. So a server that is away holds up only its topics.
+here. Without the id the bridge could not tell the message from another message with equal content. The ids for a topic
+are in one cluster slot, which the topic's name selects. So a server that is away holds up only the topics whose ids it
+has.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ _ALIVE_MS: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """The plan to accept one message. `fingerprint`: identifies the content. `since_ms`: when the message came, in Unix
-    ms; its record is not older."""
+    """The plan to accept one message. `fingerprint`: identifies the content. `since_ms`: a moment before the message
+    was accepted, in Unix ms by Redis' clock. A record that was created earlier belongs to another message."""
 
     fingerprint: str
     since_ms: int
 
 
 class Note(NamedTuple):
-    """Names the intent for a message: the id by which the message is accepted, and its delivery tag. If two messages of
-    a session have one id, the tags tell them apart."""
+    """The key of an intent: the topic, the id under which the ingress accepts the message, and the message's delivery
+    tag. Two messages of one ingress session may have equal ids. Their delivery tags then tell them apart."""
 
     topic: str
     id: str
@@ -71,7 +72,8 @@ class StoredIntents:
         return self._store.apart([self._keys.ingress_sessions(topic) for topic in topics])
 
     async def begin(self, intents: Mapping[Note, Intent], now_ms: int, alive: Iterable[str] = ()) -> None:
-        """Writes intents to Redis. `alive`: topics of which the session still tries messages that have intents."""
+        """Writes intents to Redis, and marks this session as alive for their topics. `alive`: further topics for which
+        the session is marked as alive, because it still tries messages of these topics."""
         written: dict[str, list[str]] = {topic: [] for topic in alive}
         for note, intent in intents.items():
             written.setdefault(note.topic, []).extend((note.name, f"{intent.since_ms} {intent.fingerprint}"))
@@ -103,7 +105,8 @@ class StoredIntents:
         )
 
     async def others(self, topics: Collection[str], fingerprints: Collection[str], now_ms: int) -> list[Found]:
-        """Returns the intents of other sessions for messages to the topics with these fingerprints."""
+        """Returns the intents of other sessions in these topics, if their fingerprint is one of `fingerprints`.
+        `now_ms`: Unix ms by Redis' clock."""
         listed = await self._store.commands(
             [("ZRANGE", self._keys.ingress_sessions(topic), 0, -1, "WITHSCORES") for topic in topics]
         )

@@ -39,7 +39,8 @@ class KeptFields:
         self._keys = keys
 
     async def all(self, namespaces: Collection[str], pool: str) -> AsyncIterator[Field]:
-        """Yields all fields but the versions. `namespaces` and `pool` select the tokens of lmstfy's wire."""
+        """Yields all fields except those that hold the version of a hash. `namespaces` and `pool` select the tokens of
+        lmstfy's wire."""
         of_lmstfy = [self._keys.lmstfy_tokens(pool, namespace) for namespace in sorted(namespaces)]
         plain = [self._keys.subscriptions, self._keys.tokens, self._keys.given_names]
         for key in [*plain, self._keys.lmstfy_limits, self._keys.lmstfy_names, *of_lmstfy]:

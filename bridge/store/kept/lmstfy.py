@@ -1,6 +1,7 @@
-"""Keeps the records of lmstfy's wire in Redis: tokens, their limits, and names that are too long for a topic.
+"""Keeps the data of lmstfy's wire in Redis: tokens, their limits, and names that are too long for a topic.
 
-Redis holds the tokens in clear text. lmstfy's admin port lists them so, and deletes a token by its listed text.
+Redis holds the tokens in clear text, because lmstfy's admin port lists tokens as text, and deletes a token by this
+text.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from bridge.store.scripts import SCRIPTS
 
 
 class LmstfyStore:
-    """The records of one pool. Every method may raise StoreUnavailable."""
+    """The data of lmstfy's wire in one pool. Every method may raise StoreUnavailable."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
@@ -59,7 +60,8 @@ class LmstfyStore:
         ]
 
     async def take(self, token: LmstfyToken, direction: str, *, limit: int, length_ms: int) -> int:
-        """Counts one request in the token's current window.
+        """Counts one request in the current window of the token and the direction. `direction`: `produce` or `consume`.
+        `limit`: the most requests in a window.
 
         Returns the window's end in Unix ms, which `give_back` needs. Returns 0 if the window has reached its limit.
         """
@@ -82,7 +84,8 @@ class LmstfyStore:
         await self._store.command("HSET", self._keys.lmstfy_names, topic, orjson.dumps([namespace, queue]))
 
     async def names(self) -> Mapping[str, tuple[str, str]]:
-        """Returns namespace and queue by topic, for topics whose names hold only a shortened form of the two."""
+        """Returns namespace and queue by topic. Only topics whose names have a shortened namespace or queue are
+        included."""
         stored = await self._hash(self._keys.lmstfy_names)
         return {topic: tuple(orjson.loads(names)) for topic, names in stored.items()}
 

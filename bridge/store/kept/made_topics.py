@@ -24,8 +24,8 @@ class MadeTopics:
         self._keys = keys
 
     async def count(self, token_id: str, topic: str, limit: int) -> int:
-        """Counts the topic, if it is new. Returns 0 if the topic may be used. Otherwise it counts nothing, and returns
-        the number of topics that the token has made and that exist.
+        """Counts a new topic against the token's limit. Returns 0 if the topic may be used. Otherwise it counts
+        nothing, and returns the number of topics that count against the limit already.
 
         Raises:
             StoreUnavailable: the topic may have been counted. The place is free again after a minute.

@@ -1,7 +1,7 @@
-"""Keeps bulk operations in Redis: what is asked, how far it is done, and the lease of the process that works on it.
+"""Keeps bulk operations in Redis: the request, the progress, and the lease of the process that works on the operation.
 
-Each operation is a hash. One sorted set holds all ids by the moments when the operations began. Another one holds the
-ids of running operations by the ends of their leases.
+Each operation is a hash. One sorted set holds all ids by the moments when the operations began. Another sorted set
+holds the ids of running operations by the ends of their leases.
 """
 
 from __future__ import annotations
@@ -28,8 +28,12 @@ _SHOWN: Final = ("asked", "matched", "state", "created_ms", "ended_ms", "progres
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stored:
-    """One operation as Redis has it. `asked`, `progress` and `work` are JSON; empty: none. `work` is set only if the
-    caller of `get` asked for it. `ended_ms`: 0 while the operation runs. `reason`: why it failed, else empty."""
+    """One bulk operation as Redis keeps it. Moments are Unix ms by Redis' clock.
+
+    `asked`: the request. `progress`: the counts so far. `work`: the data that the next worker needs to go on. All three
+    are JSON, or empty if there is none. `get` reads `work` only if its caller asks for it. `matched`: how many messages
+    matched at the beginning. `ended_ms`: 0 while the operation runs. `reason`: why the operation failed, or empty.
+    """
 
     id: str
     asked: bytes
@@ -45,8 +49,8 @@ class Stored:
 @dataclass(frozen=True, slots=True)
 class Lease:
     """The lease of one operation. `until_ms`: the lease's end in Unix ms, which identifies the lease. `until_s`: local
-    deadline, before the lease's end. After it the holder changes no message. `tries`: how many leases there were since
-    the operation's work was last saved, this one included."""
+    deadline, a moment of `monotonic()` before the lease's end. After this deadline the holder changes no message.
+    `tries`: the number of leases since the operation's work was last saved, including this lease."""
 
     operation_id: str
     until_ms: int

@@ -49,7 +49,8 @@ class StoredPolicies:
 
 
 def write_policy(policy: Policy, *, over: bytes | None = None) -> bytes:
-    """Writes a policy. `over`: the stored policy whose unknown fields it keeps."""
+    """Returns a policy as JSON. `over`: the stored policy; the result keeps its fields that this version does not
+    know."""
     return orjson.dumps({**orjson.loads(over or b"{}"), **asdict(policy)})
 
 

@@ -28,7 +28,7 @@ class Rates:
 
     async def admit(self, whose: str, direction: str, rate: Rate) -> int:
         """Counts one request and returns 0 if the rate admits it. Otherwise it counts nothing, and returns in how many
-        ms the rate will admit one.
+        ms the rate will admit a request. `whose` and `direction` name the counter, such as a token's id and a scope.
 
         Raises:
             StoreUnavailable: the request may have been counted.

@@ -1,7 +1,8 @@
-"""Keeps schedules in Redis: what each asks for, how far it is planned, and the lease of the process that has it.
+"""Keeps schedules in Redis: the definition and the progress of each schedule, and the lease of the process that works
+on it.
 
-Each schedule is a hash. One sorted set holds all names. Another one holds the names by the moments when the schedules
-are to be planned next. A process leases a schedule before it changes the schedule or sends its ticks.
+Each schedule is a hash. One sorted set holds all names. Another sorted set holds the names by the moments when the
+schedules are to be planned next. A process leases a schedule before it changes the schedule or sends its ticks.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ _SPEC, _MESSAGE, _STATE = "spec", "message", "state"
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The lease of one schedule. `now_ms`: when it began, in Unix ms. `until_ms`: its end in Unix ms, which identifies
-    the lease. `until_s`: local deadline, before the lease's end. After it the holder must send nothing."""
+    """The lease of one schedule. `now_ms`: when the lease began, in Unix ms. `until_ms`: the lease's end in Unix ms,
+    which identifies the lease. `until_s`: local deadline, a moment of `monotonic()` before the lease's end. After this
+    deadline the holder must send nothing."""
 
     name: str
     now_ms: int
@@ -61,7 +63,7 @@ _Taken = tuple[int, int, list[str]]
 
 
 class Full(Exception):
-    """There are `MOST` schedules."""
+    """The schedule can't be added, because there are `MOST` schedules."""
 
 
 class Lost(Exception):
@@ -148,7 +150,8 @@ class StoredSchedules:
         return next((int(wakes_ms) for _, wakes_ms in scored(next_one)), None)
 
     async def file_is_applied(self) -> bool:
-        """Whether a file's schedules were put into Redis (`note_file`). They may have been changed since."""
+        """Whether `note_file` has noted that the schedules of a file are in Redis. The schedules may have been changed
+        since."""
         return await self._store.command("GET", self._keys.schedules_file) is not None
 
     async def note_file(self) -> None:

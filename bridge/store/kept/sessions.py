@@ -16,15 +16,16 @@ LIFE_MS: Final = 12 * 3_600_000
 
 
 class StoredSessions:
-    """The sessions of all tokens: a sorted set for each token, of hashes by their end. Each method raises
-    StoreUnavailable. Moments are Redis' in Unix ms."""
+    """The sessions of all tokens. Each token has a sorted set: the hashes of its sessions' secrets, by the moments when
+    the sessions end. Each method may raise StoreUnavailable. Moments are Redis' in Unix ms."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
         self._keys = keys
 
     async def add(self, token_id: str, sha256: str, until_ms: int | None) -> int:
-        """Adds a session, and returns when it ends: at `until_ms`, and after `LIFE_MS` at the latest."""
+        """Adds a session, and returns its end in Unix ms: `until_ms`, but at most `LIFE_MS` from now. `sha256`: the
+        hash of the session's secret."""
         key, now_ms = self._keys.sessions(token_id), await self._now_ms()
         ends_ms = min(now_ms + LIFE_MS, until_ms or now_ms + LIFE_MS)
         commands: list[tuple[str | int, ...]]
@@ -34,7 +35,7 @@ class StoredSessions:
         return ends_ms
 
     async def lives(self, token_id: str, sha256: str) -> bool:
-        """Whether the session exists and has not ended."""
+        """Returns whether the session exists and has not ended."""
         ends_ms = await self._store.command("ZSCORE", self._keys.sessions(token_id), sha256)
         return ends_ms is not None and number(ends_ms) > await self._now_ms()
 

@@ -32,7 +32,8 @@ class StoredSubscriptions:
         return maybe(binary, await self._store.command("HGET", self._keys.subscriptions, _VERSION))
 
     async def all(self) -> tuple[Mapping[str, bytes], Mapping[str, int]]:
-        """Returns the subscriptions by topic, and the end moments of ended ones by their ids."""
+        """Returns two mappings: the subscriptions as JSON by topic, and the end moments of ended subscriptions in Unix
+        ms by id."""
         stored = fields(await self._store.command("HGETALL", self._keys.subscriptions))
         ended = {
             field.removeprefix("/ended/"): int(value) for field, value in stored.items() if field.startswith("/ended/")
@@ -46,7 +47,7 @@ class StoredSubscriptions:
         return maybe(whole, await self._store.command("HGET", self._keys.subscriptions, f"/ended/{own_id}")) or 0
 
     async def is_current(self, topic: str, own_id: str) -> bool:
-        """Returns whether the subscription is the topic's, and has not ended."""
+        """Returns whether `own_id` is the id of the topic's subscription, and this subscription has not ended."""
         key = self._keys.subscriptions
         stored, ended = several(await self._store.command("HMGET", key, topic, f"/ended/{own_id}"))
         return stored is not None and ended is None and orjson.loads(binary(stored))["id"] == own_id

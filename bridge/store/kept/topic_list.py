@@ -28,8 +28,8 @@ class TopicList:
         return {topic for topic, is_listed in zip(topics, found, strict=True) if flag(is_listed)}
 
     async def not_removed(self, topics: Collection[str]) -> Collection[str]:
-        """Returns the given topics that are on the list. Returns all of them while the list's server is away and other
-        servers answer."""
+        """Returns the given topics that are on the list. If only the list's server is away and other servers answer,
+        returns all given topics."""
         try:
             return await self.listed(topics)
         except StoreUnavailable as error:

@@ -52,7 +52,7 @@ class Looked(Outcome[LookVerdict]):
 
 @fast_dataclass(frozen=True, slots=True)
 class Told(Outcome[LookVerdict]):
-    """The answer of `timeline`. `values`: the raw values of its transitions, which `timelines.py` reads."""
+    """The answer of `timeline`. `values`: the raw values of the message's transitions, which `timelines.py` reads."""
 
     values: list[Reply]
 

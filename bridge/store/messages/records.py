@@ -89,15 +89,15 @@ class Records:
     now: str = ""
 
     def by(self) -> str:
-        """Returns the argument `by` of the scripts (`lua/_record.lua`): the token id of the request that the task
-        serves."""
+        """Returns the argument `by` of the scripts (`lua/_record.lua`): the token id of the request that the current
+        task serves. It is `-` if there is none, and empty if no timelines are kept."""
         return log_scope.token_id() or _NOBODY if self.timelines else ""
 
     def _call_with(
         self, transition: Transition[Answer], topic: str, message_id: str, own: tuple[Any, ...]
     ) -> Call[Answer]:
-        """Builds a script's call for one message. `own`: the arguments that only this script has, in order. This is for
-        frequent calls, as arguments by name (`_call`) cost 4 us more."""
+        """Builds a script's call for one message. `own`: the arguments that only this script has, in order. Frequent
+        calls use this method, because `_call` with its named arguments costs 4 us more."""
         args = (self.now, message_id, self.retention_ms, self.tombstone_ms, "", *own)
         return Call(transition.script, transition.read, self.keys.record(topic, message_id), args, topic)
 
@@ -139,8 +139,8 @@ class Records:
     ) -> Call[Outcome[of.FireVerdict]]:
         """Asks whether to release a copy. lua/fire.lua explains the arguments.
 
-        `waited_ms`: how long the wheel has kept the copy, if that was its whole delay; None: unknown. `short_ms`: by
-        how much at most the wheel brings a copy too early.
+        `waited_ms`: how many ms the copy was in the wheel, if that was its whole delay; None: unknown. `short_ms`: the
+        most ms by which the wheel brings a copy early.
         """
         own = (*_facts(copy), paused_ms, int(adopt), AHEAD_MS, int(named), _given(waited_ms), short_ms, self.by())
         return self._call_with(transitions.FIRE, copy.topic, copy.id, own)
@@ -191,8 +191,9 @@ class Records:
         )
 
     def announce(self, copy: Copy, *, arrives_ms: int, now_ms: float) -> Call[Outcome[of.AnnounceVerdict]] | None:
-        """Makes the record outlive a copy that is about to be published, in case that no call names the copy later.
-        Returns None if Redis keeps the record long enough anyway."""
+        """Makes the record outlive a copy that is about to be published, because a later call may fail to name the
+        copy. `arrives_ms`: when the copy reaches the checkpoint, in Unix ms. Returns None if Redis keeps the record
+        long enough anyway."""
         if arrives_ms + _BEHIND_MS <= now_ms + min(self.retention_ms, self.tombstone_ms):
             return None
         return self._call_with(transitions.ANNOUNCE, copy.topic, copy.id, (arrives_ms,))
@@ -231,7 +232,7 @@ class Records:
         """Deletes a message. lua/delete.lua explains the other arguments.
 
         `seen`: deletes only this version (`Record.version`); empty: any. `even_releasing`: also deletes a message that
-        the checkpoint is releasing in the last ms before the due moment.
+        the checkpoint is releasing in the last `AHEAD_MS` before its due moment.
         """
         ahead_ms = 0 if even_releasing else AHEAD_MS
         return self._call(
@@ -260,9 +261,10 @@ class Records:
         labels: str | None = None,
         envelope: bytes | None = None,
     ) -> Call[Outcome[of.ChangeVerdict]]:
-        """Changes the given parts of a message; None leaves a part as it is. `seen`: changes only this version
+        """Changes the given parts of a waiting message; None leaves a part as it is. `seen`: changes only this version
         (`Record.version`); empty: any. `instant`: the caller gave the due moment as an instant, and not as a delay.
-        `envelope`: new content, packed; it needs a successor."""
+        `only_later`: never moves the due moment to an earlier one. `envelope`: new content, packed; it needs a
+        successor copy (`next_nonce`)."""
         return self._call(
             transitions.CHANGE,
             record.topic,
@@ -286,7 +288,7 @@ class Records:
     def replace(
         self, record: Record, copy: Copy, *, instant: bool = False, envelope: bytes, labels: str = ""
     ) -> Call[Outcome[of.ReplaceVerdict]]:
-        """Puts a new message in place of a live one. `copy`: of the new message. `instant`: as in `change`."""
+        """Puts a new message in place of a live one. `copy`: the copy of the new message. `instant`: as in `change`."""
         return self._call(
             transitions.REPLACE,
             record.topic,
@@ -393,8 +395,8 @@ class Records:
         return self._call(transitions.WEIGH, topic, message_id)
 
     def superseded(self, copies: Sequence[Copy]) -> Call[list[bool]]:
-        """Asks which copies are ghosts by their epoch. The records of all copies must have one home, and no epoch may
-        be 0."""
+        """Asks which copies are ghosts, by epoch alone. False is not certain: such a copy may still be a ghost by its
+        nonce. The records of all copies must have the same home (`Keys.home`), and no epoch may be 0."""
         keys = tuple(self.keys.record(copy.topic, copy.id)[0] for copy in copies)
         facts = tuple(fact for copy in copies for fact in (copy.epoch, copy.nonce, copy.created_ms))
         return Call(SCRIPTS["superseded"], plain(flags), keys, facts)
@@ -417,8 +419,8 @@ class Records:
         return Call(SCRIPTS["page"], plain(read_part), self.keys.indexes(topic, bucket)[:7], args)
 
     def labelled(self, topic: str, bucket: int, *, labels: str, **of_page: Any) -> Call[Part]:
-        """Lists messages as `page` does, but only those that have all these labels. `labels`: as `labels.packed` writes
-        them."""
+        """Lists messages as `page` does, but only messages that have all the given labels. `labels`: the labels in the
+        form that `labels.packed` returns. `of_page`: the other arguments of `page`."""
         page = self.page(topic, bucket, **of_page)
         return Call(
             SCRIPTS["labelled"], page.read, (*page.keys, self.keys.indexes(topic, bucket)[-1]), (*page.args, labels)

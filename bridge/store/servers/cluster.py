@@ -1,4 +1,4 @@
-"""Talks to the masters of a Redis Cluster: finds the master of each key, and follows its redirections.
+"""Talks to the masters of a Redis Cluster: finds the master of each key, and follows the cluster's redirections.
 
 The bridge does not use redis-py's cluster client. That client retries commands which may have run, and drops every
 connection when a slot moves. The bridge retries only commands that a server has certainly NOT run because it redirects
@@ -132,8 +132,9 @@ class Cluster:
         return server
 
     def _place(self, command: PackedCommand, refusal: Reply) -> tuple[RedisServer, bool]:
-        """Returns the server to ask, and whether it needs ASKING before the command: it does if another server is
-        moving the key there and has answered ASK. `refusal`: the former answer, which may be a redirection."""
+        """Returns the server to ask, and whether the bridge must send ASKING before the command. It must if the
+        previous answer was ASK, because another server is moving the key. `refusal`: the previous answer to the
+        command, which may be a redirection."""
         if not isinstance(refusal, AskError):
             return self._holder(command.key), False
         return self._at(refusal.host, refusal.port), not isinstance(refusal, MovedError)
@@ -182,7 +183,7 @@ class Cluster:
             raise unavailable(server.title, error, partly=partly) from error
 
     def _has_others(self, server: RedisServer) -> bool:
-        """Returns whether other masters answer."""
+        """Returns whether there is another master that has not failed."""
         return bool(set(self._by_slot.values()) - self._failed - {server})
 
     def _refused(self, server: RedisServer, refusal: AskError | ClusterError) -> None:

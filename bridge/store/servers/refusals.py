@@ -81,7 +81,7 @@ def meaning(code: str, text: str) -> Refusal:
 
 
 def renews(error: BaseException) -> bool:
-    """Whether the bridge has to open new connections after this error."""
+    """Returns whether the bridge has to open new connections after this error."""
     code = code_of(error)
     return code is not None and meaning(code, _text(error, code)).renews
 

@@ -29,8 +29,8 @@ class Servers(Protocol):
 
     async def ask(self, commands: Sequence[PackedCommand], *, timed: bool = False) -> list[Reply]:
         """Sends all commands together. Commands for one server run in order. Returns one answer for each command, in
-        order: an exception for a command that a server refuses. `timed`: the second item of each answer is the server's
-        time in Unix ms.
+        order: an exception for a command that a server refuses. `timed`: the commands' answers are lists, and the
+        second item of each is the server's time in Unix ms.
 
         Raises:
             StoreUnavailable, RedisError, OSError, TimeoutError: some commands may have run.
@@ -51,7 +51,7 @@ class Servers(Protocol):
         """
 
     async def key_on_each(self, key: Callable[[int], str]) -> list[str]:
-        """Returns one key on each server. If no server holds some slot, returns a key of that slot too. `key`: makes a
+        """Returns one key on each server. If a cluster slot has no server, adds a key of such a slot. `key`: makes a
         key from a number.
 
         Raises:

@@ -1079,7 +1079,8 @@ export interface components {
         };
         /**
          * AckManyRequest
-         * @description Give exactly one of `receipts`, each good for its own lease, and `ids`, good from the first delivery on.
+         * @description Give exactly one of `receipts` and `ids`. A receipt acks only its own lease. An id acks the live message, leased
+         *     or not, if a consumer may have received it.
          */
         AckManyRequest: {
             /** @default null */
@@ -1089,8 +1090,8 @@ export interface components {
         };
         /**
          * AckRequest
-         * @description `receipt`: from the pull that leased the message. Without it, an ack works in any live state; a nack or an extend
-         *     applies to the current lease.
+         * @description `receipt`: from the pull that leased the message. Without it, an ack applies to the live message, leased or not,
+         *     if a consumer may have received it. A nack or an extend applies to the current lease.
          */
         AckRequest: {
             /** @default null */
@@ -1132,7 +1133,7 @@ export interface components {
         };
         /**
          * BackfillRequest
-         * @description The time whose ticks are to be sent. Both ends belong to it.
+         * @description The period whose ticks are to be sent, both ends included.
          */
         BackfillRequest: {
             /** @description an RFC 3339 time with an offset such as "2026-01-31T09:00:00Z", or an integer of Unix milliseconds */
@@ -1142,7 +1143,8 @@ export interface components {
         };
         /**
          * BackfilledOut
-         * @description `to`: the end of the time, at most now. `sent`: how many ticks this call sent; the others were sent before.
+         * @description `ticks`: how many ticks the period has. `sent`: how many of these ticks this call sent; the others were sent
+         *     before. `to`: the end of the period, at most now.
          */
         BackfilledOut: {
             ticks: number;
@@ -1244,7 +1246,8 @@ export interface components {
         };
         /**
          * BulkOut
-         * @description `operation`: changes the messages, and its counts tell how far it is. Then `done` and `failed` are 0.
+         * @description `operation`: the operation that changes the messages; null: the call has changed them itself, or was a dry run.
+         *     With an operation, `done` and `failed` are 0: the operation's own counts tell how far it is.
          */
         BulkOut: {
             /** @description messages that match, at most `max` */
@@ -1311,8 +1314,9 @@ export interface components {
         };
         /**
          * ChangeRequest
-         * @description What to change; what is not given stays. Give at most one of `delay`, counted from now (0: due now), and
-         *     `deliver_at`, and at most one of `body` and `body_base64`. `headers` and `labels` replace all that there are.
+         * @description A change of a message. A field that is not given stays unchanged. Give at most one of `delay`, counted from now
+         *     (0: due now), and `deliver_at`, and at most one of `body` and `body_base64`. `headers` and `labels` replace all
+         *     headers and labels of the message.
          */
         ChangeRequest: {
             /** @description Any JSON value; with a text content type a string */
@@ -1446,7 +1450,7 @@ export interface components {
         };
         /**
          * LatenessOut
-         * @description How late releases were, of all topics. A percentile is the upper bound of a bucket of
+         * @description How late the releases of all topics were. A percentile is the upper bound of a bucket of
          *     `delaybridge_release_lag_seconds`.
          */
         LatenessOut: {
@@ -1505,7 +1509,7 @@ export interface components {
         };
         /**
          * MessageOut
-         * @description A message. Without `body` and `body_base64`, Redis did not keep its body.
+         * @description A message. If `body` and `body_base64` are absent, Redis did not keep the body.
          */
         MessageOut: {
             topic: string;
@@ -1539,7 +1543,8 @@ export interface components {
         };
         /**
          * Missed
-         * @description Which missed ticks are sent: those whose moments passed while no process planned the schedule.
+         * @description Selects which missed ticks are sent. A tick is missed if its moment passed while no process planned the
+         *     schedule.
          * @enum {string}
          */
         Missed: "all" | "last" | "skip";
@@ -1561,7 +1566,7 @@ export interface components {
         };
         /**
          * OperationOut
-         * @description `matched`: messages that matched at the begin. Some may have left the filter before their turn: they are counted
+         * @description `matched`: messages that matched when the operation began. A message that no longer matches at its turn counts
          *     neither as `done` nor as `failed`.
          */
         OperationOut: {
@@ -1726,8 +1731,9 @@ export interface components {
          * ProblemOut
          * @description A problem as RFC 9457 defines it. `errors`: one entry for each field that is wrong.
          *
-         *     `state`: of the message, with 409 and 412. `retry_after_s`: with 429 and 503. `scope`: the one that the token lacks,
-         *     with 403. `parts`, `policies` and `findings`: of `/health/ready`, with 503.
+         *     `state`: the state of the message, with 409 and 412. `retry_after_s`: seconds to wait before the next try, with 429
+         *     and 503, and with 409 if a request with the same idempotency key is under way. `scope`: the scope that the token
+         *     lacks, with 403. `parts`, `policies` and `findings`: of `/health/ready`, with 503.
          */
         ProblemOut: {
             type: string;
@@ -1760,8 +1766,8 @@ export interface components {
         };
         /**
          * PullRequest
-         * @description `max`: the most messages to take. `wait`: how long to wait for the first. `lease`: how long the caller has to ack
-         *     them; by default as long as the topic's policy says.
+         * @description `max`: the most messages to take. `wait`: how long to wait for the first. `lease`: the time in which the caller
+         *     must ack the messages; by default, the time that the topic's policy sets.
          */
         PullRequest: {
             /** @default 1 */
@@ -1919,7 +1925,7 @@ export interface components {
         };
         /**
          * Scope
-         * @description What a token allows. Each scope includes `look`.
+         * @description A group of operations that a token allows. Each scope includes `look`.
          * @enum {string}
          */
         Scope: "admin" | "consume" | "look" | "send";

@@ -1,1 +1,1 @@
-"""Decides by the facts what is wrong. Pure."""
+"""Decides what is wrong, from the facts that `facts/` gathered. Pure."""

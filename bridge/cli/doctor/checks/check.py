@@ -17,8 +17,9 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong. `found`: where and what. An `error` breaks a promise or stops a bridge; a `warning` may
-    break a promise, or makes messages late. `remedy`: replaces the check's remedy; None: the check's remedy holds."""
+    """One thing that is wrong. `found`: what is wrong, and where. An `error` breaks a promise or stops a bridge; a
+    `warning` may break a promise, or makes messages late. `remedy`: replaces the check's remedy; None: the check's
+    remedy holds."""
 
     found: str
     severity: Literal["error", "warning"] = "error"
@@ -32,7 +33,7 @@ Verdict = Sequence[Fault] | Missing
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Check:
     """One check. `number` never changes. `cause`: what leads to the fault. `effect`: what the fault does. `remedy`:
-    what an operator does about the fault. `decide`: makes the check."""
+    what an operator does about the fault. `decide`: runs the check on the facts, and returns the verdict."""
 
     number: int
     title: str
@@ -56,8 +57,8 @@ class Check:
 def over(
     part: Callable[[Facts], Part | Missing], judge: Callable[[Part], Iterable[Fault] | Missing]
 ) -> Callable[[Facts], Verdict]:
-    """Returns a check's `decide`, which calls `judge` with one part of the facts. If the part is missing, the check
-    can't be made. `part`: returns the part."""
+    """Returns a function for `Check.decide` that calls `judge` with one part of the facts. `part`: reads this part out
+    of the facts. If the part is missing, the function returns that as the verdict."""
 
     def decide(facts: Facts) -> Verdict:
         found = part(facts)
@@ -70,7 +71,7 @@ def over(
 
 
 def listed(items: Iterable[object]) -> str:
-    """Returns the first five items in words, and how many more there are."""
+    """Returns the first five items as text, with commas between them, and how many more items there are."""
     texts = [str(item) for item in items]
     more = f" and {len(texts) - 5} more" if len(texts) > 5 else ""
     return ", ".join(texts[:5]) + more

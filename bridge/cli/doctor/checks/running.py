@@ -36,8 +36,8 @@ def parts(running: Running) -> Iterator[Fault]:
 
 
 def _cause(part: str, ill: Mapping[str, str]) -> str:
-    """Returns the name of the server for which a part waits; if it waits for none, a text from the part's state. `ill`:
-    states that are not ok, by part."""
+    """Returns the cause of a part's state: the name of the server that is away, or else a text from the state. `ill`:
+    the states that are not ok, by part."""
     pool, state = part.rpartition("/")[0], ill[part]
     away = {other: _reason(ill[other]) for other in ill if _is_server(other) and other.rpartition("/")[0] == pool}
     if part in away:
@@ -53,7 +53,8 @@ def _is_server(part: str) -> bool:
 
 
 def _reason(state: str) -> str:
-    """Returns a part's state without the texts that differ between parts that wait for one server."""
+    """Returns a part's state without the prefix `waiting: ` and without the countdown. So all parts that wait for one
+    server have the same text."""
     return _COUNTDOWN.sub("", state.removeprefix(_WAITING))
 
 

@@ -1,4 +1,4 @@
-"""Lists all checks, and makes them."""
+"""Lists all checks, and runs them."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ CHECKS: Final = tuple(check for checks in THEMES.values() for check in checks)
 
 
 def examine(facts: Facts) -> Sequence[tuple[Check, Verdict]]:
-    """Makes every check, and returns each with its verdict."""
+    """Runs every check, and returns each with its verdict."""
     return [(check, check.decide(facts)) for check in CHECKS]

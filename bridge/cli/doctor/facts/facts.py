@@ -21,7 +21,8 @@ _WITHOUT_SETTINGS: Final = Missing("the settings can't be used")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
-    """All that the checks know. `wrong`, `unknown`: complaints about settings. Missing: why a part is not known."""
+    """All facts that the checks judge. `wrong`: complaints about wrong settings. `unknown`: complaints about unknown
+    settings. A part is `Missing` if it could not be gathered, with the reason."""
 
     wrong: Sequence[str] = ()
     unknown: Sequence[str] = ()

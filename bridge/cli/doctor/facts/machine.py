@@ -26,9 +26,9 @@ _DAY_S: Final = 86_400
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """Facts about this machine. `access`: the error with which `serve` refuses to start if no setting says who may
-    call; None: a setting says it. `taken`: why a bridge can't listen, by address. `days_left`: the days until a
-    certificate expires, by its file or server."""
+    """Facts about this machine. `access`: why `serve` refuses to start if no setting says who may call the bridge;
+    None: a setting says that. `taken`: why a bridge can't listen, by address. `files`: the limits of open files.
+    `days_left`: the days until a certificate expires, by the certificate's file or server."""
 
     access: str | None
     taken: Mapping[str, str]
@@ -58,7 +58,8 @@ def _undecided(settings: Settings) -> str | None:
 
 
 def _taken(host: str, port: int) -> str | None:
-    """Returns why no program can listen on the address now; None: one can. Binds a socket there for a moment."""
+    """Returns the reason why no program can listen on the address now; None: a program can. Binds a socket there for a
+    moment."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -75,8 +76,8 @@ def _of_files(settings: Settings) -> Iterator[tuple[str, float]]:
 
 
 async def _of_servers(settings: Settings) -> dict[str, float]:
-    """Returns the days until the certificate of each server reached by TLS expires. Skips servers that do not answer:
-    other checks name them."""
+    """Returns the days until the certificate of each TLS server expires, by host and port. Skips servers that do not
+    answer: other checks name them."""
     servers = set(_tls_servers(settings))
     found = await asyncio.gather(*(_expires_s(host, port, settings.tls) for host, port in servers))
     expiries = zip(servers, found, strict=True)

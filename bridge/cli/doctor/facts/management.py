@@ -44,8 +44,9 @@ class Unusable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Managed:
-    """What the management API showed. `plan`: the existing part of what a bridge declares. `answers`: the API's answers
-    by the name of the fact; Missing: the API refused the question."""
+    """The answers of the management API. `plan`: the existing part of the objects that a bridge declares. `prefix`: the
+    setting BRIDGE_PREFIX. `answers`: the API's answers by the name of the fact; Missing: the API did not answer the
+    question."""
 
     plan: Plan
     prefix: str

@@ -28,8 +28,11 @@ _ASK_S: Final = 60.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Broker:
-    """What an AMQP connection showed. `lanes`: how many lanes are declared, up to the first that is missing. `barred`:
-    beginnings of names whose queues the user may not configure. `taken`: what RabbitMQ did with a published message."""
+    """The facts that an AMQP connection showed. `unsuitable`: why the broker can't keep the promises. `existing`,
+    `missing`: the names of the planned objects. `former`: the names of existing queues of an earlier version.
+    `refused`: how many messages are ready in `delay.refused`. `unroutable`: how many are ready in `delay.unroutable`.
+    `lanes`: how many lanes are declared, up to the first missing lane. `barred`: beginnings of names whose queues the
+    user may not configure. `taken`: what RabbitMQ did with a published message."""
 
     names: Names
     unsuitable: Sequence[Finding]
@@ -45,8 +48,9 @@ class Broker:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Nodes:
-    """The nodes of BRIDGE_AMQP_URL. `away`, `login`, `virtual_host`: why a node could not be used, by host and port.
-    `answered`: how many nodes accepted a connection. `broker`: what the first of these nodes showed."""
+    """The nodes of BRIDGE_AMQP_URL. `away`: why nodes could not be reached, by host and port. `login`: why nodes
+    refused the login. `virtual_host`: why nodes refused the virtual host. `answered`: how many nodes accepted a
+    connection. `broker`: the facts that the first of these nodes showed."""
 
     vhost: str
     away: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +65,7 @@ def names_of(settings: Settings) -> Names:
 
 
 def planned(settings: Settings, topics: Sequence[str]) -> Plan:
-    """Returns the plan of what a bridge declares at its start, and for these topics."""
+    """Returns the plan of the objects that a bridge declares at its start and for these topics, without the slots."""
     names, limit = names_of(settings), settings.delivery_limit
     return plan.merged((plan.core(names), *(plan.topic(names, topic, delivery_limit=limit) for topic in topics)))
 

@@ -21,7 +21,7 @@ class StoreAway:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Redis:
-    """What Redis showed. `own_buckets`: the setting BRIDGE_INDEX_BUCKETS."""
+    """The facts that Redis showed. `own_buckets`: the setting BRIDGE_INDEX_BUCKETS."""
 
     seen: Inspection
     own_buckets: int

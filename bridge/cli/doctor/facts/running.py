@@ -21,7 +21,7 @@ _EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Running:
-    """What a running bridge showed. `parts`: the state of each part by name. `version`: the bridge's version.
+    """The facts that a running bridge showed. `parts`: the state of each part by name. `version`: the bridge's version.
     `own_version`: the version of this program."""
 
     url: str

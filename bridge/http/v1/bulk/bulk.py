@@ -59,7 +59,8 @@ class BulkMoveRequest(BulkRequest):
 
 
 class BulkOut(Answer):
-    """`operation`: changes the messages, and its counts tell how far it is. Then `done` and `failed` are 0."""
+    """`operation`: the operation that changes the messages; null: the call has changed them itself, or was a dry run.
+    With an operation, `done` and `failed` are 0: the operation's own counts tell how far it is."""
 
     matched: Annotated[int, Meta(description="messages that match, at most `max`")]
     done: int

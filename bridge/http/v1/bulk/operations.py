@@ -50,7 +50,7 @@ class FailedChangeOut(Answer):
 
 
 class OperationOut(Answer):
-    """`matched`: messages that matched at the begin. Some may have left the filter before their turn: they are counted
+    """`matched`: messages that matched when the operation began. A message that no longer matches at its turn counts
     neither as `done` nor as `failed`."""
 
     id: str

@@ -58,8 +58,8 @@ def envelope_of(request: NewContent, max_body_bytes: int) -> Envelope:
 
 
 def changed_envelope(request: ChangeRequest, envelope: Envelope | None, max_body_bytes: int) -> Envelope:
-    """Returns the content of a message after a change. `envelope`: the content before the change; None: it is unknown,
-    so the defaults count.
+    """Returns the content of a message after a change. `envelope`: the content before the change; None: unknown, so the
+    defaults of `Envelope` apply.
 
     Raises:
         InvalidRequest, TooLarge: as `envelope_of`.
@@ -85,8 +85,8 @@ def _body_of(request: Content, content_type: str, max_body_bytes: int) -> bytes:
 
 
 def shown_body(envelope: Envelope) -> tuple[Raw | UnsetType, str | UnsetType]:
-    """Returns the members `body` and `body_base64` of an answer: the second for bytes that are neither JSON nor text,
-    none if the body was not kept."""
+    """Returns the members `body` and `body_base64` of an answer. `body_base64` is for bytes that are neither JSON nor
+    text. A member that the answer leaves out is UNSET. If the body was not kept, both are UNSET."""
     body, content_type = envelope.body, envelope.content_type
     if body is None:
         return UNSET, UNSET

@@ -111,8 +111,9 @@ class BatchRequest(Request):
 
 
 class ChangeRequest(Request):
-    """What to change; what is not given stays. Give at most one of `delay`, counted from now (0: due now), and
-    `deliver_at`, and at most one of `body` and `body_base64`. `headers` and `labels` replace all that there are."""
+    """A change of a message. A field that is not given stays unchanged. Give at most one of `delay`, counted from now
+    (0: due now), and `deliver_at`, and at most one of `body` and `body_base64`. `headers` and `labels` replace all
+    headers and labels of the message."""
 
     body: Annotated[Raw | UnsetType, Meta(description="Any JSON value; with a text content type a string")] = UNSET
     body_base64: Base64 | None = None
@@ -147,8 +148,8 @@ class _MostPulled(Number):
 
 
 class PullRequest(Request):
-    """`max`: the most messages to take. `wait`: how long to wait for the first. `lease`: how long the caller has to ack
-    them; by default as long as the topic's policy says."""
+    """`max`: the most messages to take. `wait`: how long to wait for the first. `lease`: the time in which the caller
+    must ack the messages; by default, the time that the topic's policy sets."""
 
     max: _MostPulled = default(1)
     wait: Wait | None = None
@@ -162,7 +163,8 @@ class PullManyRequest(PullRequest, kw_only=True):
 
 
 class AckManyRequest(Request):
-    """Give exactly one of `receipts`, each good for its own lease, and `ids`, good from the first delivery on."""
+    """Give exactly one of `receipts` and `ids`. A receipt acks only its own lease. An id acks the live message, leased
+    or not, if a consumer may have received it."""
 
     receipts: Annotated[list[str], Meta(min_length=1, max_length=1_000)] | None = None
     ids: Annotated[list[MessageId], Meta(min_length=1, max_length=1_000)] | None = None
@@ -173,8 +175,8 @@ class AckManyRequest(Request):
 
 
 class AckRequest(Request):
-    """`receipt`: from the pull that leased the message. Without it, an ack works in any live state; a nack or an extend
-    applies to the current lease."""
+    """`receipt`: from the pull that leased the message. Without it, an ack applies to the live message, leased or not,
+    if a consumer may have received it. A nack or an extend applies to the current lease."""
 
     receipt: str | None = None
 

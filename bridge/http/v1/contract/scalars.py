@@ -159,7 +159,7 @@ class Instant(int, metaclass=Scalar):
 
 
 class DueInstant(Instant):
-    """An instant when something is to happen; it must not be long past."""
+    """An instant when something is to happen; it must not be more than a day past. 0 is now."""
 
     @classmethod
     def read(cls, value: Any) -> Any:

@@ -101,13 +101,14 @@ def _described(operation: Operation) -> dict[str, Any]:
 
 
 def _schemas(models: Iterable[type[Struct]]) -> dict[str, Any]:
-    """Returns the schemas of the structs, and of all that they have, by name."""
+    """Returns the schemas of the structs, and of all structs that their fields refer to, by name."""
     _, schemas = schema_components(models, schema_hook=_scalar_schema, ref_template=_REF)
     return {name: _tidied(schema) for name, schema in sorted(schemas.items())}
 
 
 def _tidied(schema: Any) -> Any:
-    """Returns the schema. msgspec leaves out the type of names, and takes a docstring with its indent."""
+    """Returns the schema as the document shows it. Adds the type of string enums, which msgspec leaves out. Removes the
+    indent of docstrings, and an empty `required`."""
     if isinstance(schema, list):
         return [_tidied(part) for part in schema]
     if not isinstance(schema, dict):

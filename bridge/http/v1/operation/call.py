@@ -1,4 +1,4 @@
-"""Reads one API request (path, query, body, checked) and writes its JSON answer."""
+"""Reads and checks one API request (path, query and body), and writes its JSON answer."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ Result = TypeVar("Result")
 
 
 class About(NamedTuple):
-    """What an operator's action is about, if the request's path does not say it. `target`: an id. `is_dry_run`: the
-    action changes nothing, so it is not recorded."""
+    """Names the topic and the target of an operator's action, if the request's path does not. `target`: an id or a
+    name. `is_dry_run`: the action changes nothing, so it is not recorded."""
 
     topic: str | None = None
     target: str | None = None
@@ -41,10 +41,10 @@ class About(NamedTuple):
 
 
 class ApiCall:
-    """One request. `scope`: the ASGI scope with `path_params`. `caller`: whose request it is. `changed`: how many
-    messages an operator's action has changed; None if it is not about messages. `about`: what the action is about; None
-    if the path says it. `tried`: the try of a request with an idempotency key; None: there is no key. `is_final`: False
-    if the client should repeat the request, so its answer is not kept.
+    """One request. `scope`: the ASGI scope with `path_params`. `caller`: the client that makes the request. `changed`:
+    how many messages an operator's action has changed; None: the action is not about messages. `about`: the topic and
+    target of the action; None: the path names them. `tried`: the current try of a request with an idempotency key;
+    None: there is no key. `is_final`: False if the client should repeat the request, so its answer is not kept.
 
     Raises:
         InvalidRequest: `topic`, `message_id`, `operation_id`, `schedule`, `query` and `body`, if the value breaks a
@@ -110,7 +110,7 @@ class ApiCall:
         return await self.read(partial(reading.read, kind))
 
     async def read(self, understand: Callable[[bytes], Result]) -> Result:
-        """Returns `understand(body)`. An empty body counts as `{}`. A large one is read in a thread."""
+        """Returns `understand(body)`. An empty body counts as `{}`. For a large body, `understand` runs in a thread."""
         return await off_loop.parsed(understand, await self.document() or b"{}")
 
     def problem(

@@ -1,8 +1,8 @@
-"""Answers a request that a client repeats with its `Idempotency-Key` as it answered the first request (IETF draft
+"""Gives a request that repeats an `Idempotency-Key` the answer to the first request with that key (IETF draft
 draft-ietf-httpapi-idempotency-key-header).
 
-A key belongs to one token, one operation and one topic. The kept answer is deflated with the request as dictionary, as
-most answers repeat most of their request. An answer that promises nothing, such as 503, is not kept.
+A key belongs to one token, one operation and one topic. The kept answer is deflated with the request as dictionary,
+because most answers repeat most of their request. An answer that promises nothing, such as 503, is not kept.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class ResponseDoc:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HeaderDoc:
-    """A header that a request may have, for the OpenAPI document."""
+    """A header that a request may have, for the OpenAPI document. `longest`: the most characters of its value."""
 
     name: str
     description: str
@@ -55,8 +55,10 @@ class HeaderDoc:
 class Operation:
     """One method on one path.
 
-    `need`: what the token must allow; None if the operation takes requests without a token. `problems`: the statuses
-    of the operation's errors, besides 500 and those about tokens. `examples`: request bodies by a short title.
+    `need`: what the token must allow; None if the operation takes requests without a token. `group`: the operation's
+    tag in the OpenAPI document. `answers`: the successful responses by status. `problems`: the statuses of the
+    operation's errors, besides 500 and those about tokens. `takes`: the struct of the request's body; None: the
+    operation takes no body. `query`: the struct of the query parameters. `examples`: request bodies by a short title.
     `headers`: the headers that a request may have. `is_keyed`: a request may have an idempotency key
     (`idempotency.py`). `summary`: one line for the OpenAPI document, which also has the handler's docstring.
     """

@@ -29,7 +29,8 @@ def etag_header(record: Record) -> list[tuple[bytes, bytes]]:
 
 
 class Precondition:
-    """The `If-Match` of a request. `is_given`: whether the request has one that names versions; `*` names none."""
+    """The `If-Match` of a request. `is_given`: whether the request has an `If-Match` with entity tags. `*` is none: any
+    version of the message satisfies it."""
 
     def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """`headers`: those of the ASGI scope.
@@ -47,7 +48,7 @@ class Precondition:
         self._tags = {match[0] for match in _TAG.finditer(given) if not match[1]}
 
     def check(self, record: Record) -> None:
-        """Raises NotAsSeen if the request names versions of the message and the record is of none of them."""
+        """Raises NotAsSeen if `If-Match` lists entity tags and the record's tag is not among them."""
         if self.is_given and etag(record) not in self._tags:
             state = record.state.label
             raise NotAsSeen(f"the message has another ETag by now: it is {state}; look it up again", state=state)

@@ -116,8 +116,9 @@ def _sends(caller: Caller) -> Check:
 
 
 def managed(call: ApiCall, *, sends: bool = False) -> Check:
-    """Returns a check that the caller may manage the schedule. The check also notes what the call is about. `sends`:
-    the call sends the schedule's message, so the token must allow that."""
+    """Returns a check of whether the caller may manage the schedule. If not, the check raises NotFound or NotAllowed.
+    The check also writes the schedule's topic and name to `call.about`. `sends`: the call sends the schedule's message,
+    so the check also covers the send and its target."""
 
     def check(spec: Spec) -> None:
         if not call.caller.sees(spec.topic):

@@ -182,7 +182,7 @@ class ScheduleRequest(Request):
 
 
 class BackfillRequest(Request):
-    """The time whose ticks are to be sent. Both ends belong to it."""
+    """The period whose ticks are to be sent, both ends included."""
 
     from_: Instant = msgspec.field(name="from")
     to: Instant = msgspec.field()

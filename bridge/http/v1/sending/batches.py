@@ -15,7 +15,7 @@ _BEGIN: Final = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"messages"[ \t\r\n]*:[ \t\r\
 
 
 def messages_of(batch: bytes) -> list[bytes]:
-    """Returns the document of each message. That of a large batch may be invalid JSON.
+    """Returns the JSON document of each message. In a large batch, a document may be invalid JSON.
 
     Raises:
         BrokenJSON: the batch is not JSON.

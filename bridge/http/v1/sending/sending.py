@@ -100,7 +100,7 @@ async def send_many(pools: Pools, call: ApiCall) -> Response:
 
 
 async def _sent_before(service: Service, tried: Try, drafts: Sequence[Draft]) -> dict[int, Sent]:
-    """Returns the messages that an earlier try of the request has sent, by the places of their drafts."""
+    """Returns the messages that an earlier try of the request has sent, by the index of the draft in `drafts`."""
     if tried.began_ms is None or not drafts:
         return {}
     messages = await service.lookup.get_many(drafts[0].topic, [draft.id or "" for draft in drafts])

@@ -1,1 +1,1 @@
-"""Keeps topics, their policies and their subscriptions."""
+"""Serves the calls on topics, their policies and their subscriptions."""

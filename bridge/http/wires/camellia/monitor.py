@@ -66,7 +66,8 @@ class Monitor:
             self._current.gaps_ms[topic] += gaps_ms
 
     def data(self, topics: Iterable[TopicInfo], may_see: Callable[[str], bool], names: Mapping[str, str]) -> Json:
-        """Returns the statistics of the topics that the caller may see. `names`: the shown names, by topic."""
+        """Returns the statistics of the topics that the caller may see, for the last full minute. `names`: the clients'
+        name of each topic, by the bridge's topic."""
         self._roll()
         last = self._last
         return {
@@ -96,8 +97,8 @@ class Monitor:
 
 
 def _ready_gap(info: TopicInfo) -> Json | None:
-    """Returns the lateness of the topic's latest releases, with the median as the average and 0 as the count. None: it
-    had no release."""
+    """Returns the lateness in ms of the latest releases of the topic in this process. `avg` is the median, and `count`
+    is 0. None: there was no release."""
     longest = info.lateness_ms.get("max")
     if longest is None:
         return None

@@ -128,7 +128,7 @@ def _parts(headers: Headers, body: bytes) -> list[tuple[str, str]]:
 
 
 def _result(parsing: Coroutine[Any, Any, Result]) -> Result:
-    """Runs a coroutine that never waits, in any thread."""
+    """Returns the result of a coroutine that never waits. It needs no event loop, so it works in any thread."""
     try:
         parsing.send(None)
     except StopIteration as ended:

@@ -3,21 +3,21 @@
 A failed call is HTTP 200 with a code, and the SDK reads only the code:
 
 * 400: the request is wrong; `msg` says why.
-* 404: no such living message.
-* 500: unknown. The bridge promised nothing; the client sends again, with the same msgId.
+* 404: there is no such living message.
+* 500: the outcome is unknown. The client sends again, with the same msgId.
 
 A missing or malformed parameter is HTTP 400. If a token does not allow the call, the answer is HTTP 401, 403 or 429,
 with the same number as code. The SDK takes any status but 200 for a failure and shows it.
 
-Oddities kept: the second delete of a message is 404. An ack answers 200 for any msgId, and so does an ack=false of a
-message that is not leased. longPollingMsg sorts its keys and leaves nulls out.
+Oddities of the original that are kept: the second delete of a message is 404. An ack answers 200 for any msgId, and so
+does an ack=false of a message that is not leased. longPollingMsg sorts its keys and leaves nulls out.
 
-Faults of the original mended here:
+Faults of the original that are fixed here:
 
 * `ack` may be missing and is then true.
 * ack=false makes only a leased message ready, and an ack does not change an ended message.
 * No message is early. The original releases up to 100 ms before the due time.
-* The status is 2 from the due time on.
+* The status of a message is 2 (ready) from its due time on.
 * An ack=false and the end of a lease wake long polls.
 * A batch keeps the order of the queue.
 * sendMsg refuses an empty msgId, as every other call with a msgId does.

@@ -1,14 +1,16 @@
 """Serves the wire of changsongl/delay-queue at /topic/:topic/job and /ping, for its Go client.
 
-Every answer on a job's path is HTTP 200 {"success", "message"}, with "data" from a pop. Other paths under /topic are
-Gin's 404. If a token does not allow the call, the answer is HTTP 401, 403 or 429, which the client takes for a failure.
+Every answer on a job's path is HTTP 200 {"success", "message"}, and a pop's also has "data". Other paths under /topic
+are Gin's 404. If a token does not allow the call, the answer is HTTP 401, 403 or 429, which the client takes for a
+failure.
 
-Oddities kept: an add of a living id is refused, also while the job is leased. An add with `override` is refused if
-there is no such job. A job with a TTR of 0 is delivered once. Text behind the JSON of a body is ignored.
+Oddities of the original that are kept: an add of a living id is refused, also while the job is leased. An add with
+`override` is refused if there is no such job. A job with a TTR of 0 is delivered once. Text behind the JSON of a body
+is ignored.
 
-Faults of the original mended here: a job is due within milliseconds. A pop is one atomic step, skips deleted jobs, and
-ends when its client disconnects. Names may contain "_"; the original accepts them and then can't pop them. A pop of a
-job with a TTR of 0 ends the job and frees its id, also if nobody finishes it.
+Faults of the original that are fixed here: a job becomes ready within milliseconds of its due time. A pop is one atomic
+step, skips deleted jobs, and ends when its client disconnects. Names may contain "_"; the original accepts such names,
+and then can't pop their jobs. A pop of a job with a TTR of 0 ends the job and frees its id, also if nobody finishes it.
 """
 
 from __future__ import annotations
@@ -154,7 +156,8 @@ class _Calls:
         return {}
 
     async def _job_message(self, caller: Caller, topic: str, job_id: str) -> Message:
-        """Returns the job if it is living. Also returns a popped job with a TTR of 0, which a client may still finish.
+        """Returns the message of a job that has not ended, or of a popped job with a TTR of 0. The pop has ended such a
+        job, but its client may still finish it.
 
         Raises:
             _Failure: there is no such job, or a name is too long.

@@ -1,10 +1,10 @@
 """Moves, finds and ends jobs whose ids are unique over all topics.
 
-A push of a living id moves the job, and an id alone ends it. In the bridge an id belongs to its topic. So before the
-wire sends a job, it notes in Redis in which topics the id may be. The note only shortens the search: if it leads to no
-living job, all topics are searched. So neither a crash nor a lost note loses a job. A process may die during a push,
-after the send and before it deletes the job in the former topic. Then both jobs exist until the client repeats the push
-or ends the id.
+A push of a living id moves the job to the push's topic, and a client ends a job by its id alone. In the bridge an id
+belongs to its topic. So before the wire sends a job, it notes in Redis in which topics the id may be. The note only
+shortens the search: if it leads to no living job, all topics are searched. So neither a crash nor a lost note loses a
+job. A process may die during a push, after the send and before it deletes the job in the former topic. Then both jobs
+exist until the client repeats the push, or finishes or deletes the id.
 
 The search of all topics finds only messages that these wires sent: the same id in another wire's topic is another
 message. A pop notes its job too, so that a client can finish it by its id, whichever wire sent it.
@@ -37,7 +37,7 @@ class GlobalJobs:
     """Pushes, pops and ends jobs by ids that are unique over all topics.
 
     Only `push` and `pop` refuse a topic that the caller's token does not allow; the other calls ignore such topics.
-    Every method may raise Unavailable; nothing is promised then.
+    Every method may raise Unavailable. The outcome is then unknown, and the client repeats the call.
     """
 
     def __init__(self, service: Pools) -> None:
@@ -90,7 +90,7 @@ class GlobalJobs:
         return job
 
     async def finish(self, job_id: str, caller: Caller) -> bool:
-        """Acknowledges the job in any state. Returns False if there is no such job."""
+        """Acknowledges the living jobs with the id, in any state. Returns False if there is none."""
         found = await self._live(job_id, caller)
         for message in found:
             await self._service.serving(message.record.topic).settling.ack_ids(

@@ -1,8 +1,8 @@
 """Reads JSON into the members of a struct, and writes JSON, as Go's encoding/json does.
 
 A member's name matches in any case. If a name occurs several times, the last value counts. Unknown members and nulls
-are ignored. A string must be a string and a number a number. Invalid UTF-8 and halves of surrogate pairs become U+FFFD.
-The texts of errors are Go's.
+are ignored. A string member takes only a JSON string, and a number member only a JSON number. Invalid UTF-8 and halves
+of surrogate pairs become U+FFFD. The texts of errors are Go's.
 """
 
 from __future__ import annotations

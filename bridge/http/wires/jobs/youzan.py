@@ -1,13 +1,13 @@
 """Serves the commands of Youzan's delay queue, as its published design has them, by POST to / or /youzan.
 
 {"command": "add", "topic", "id", "delay", "TTR", "body"}, {"command": "pop", "topic"}, {"command": "finish", "id"} and
-{"command": "delete", "id"} are Youzan's. {"command": "state", "id"} is the bridge's: its value is delay, ready,
-reserved or deleted. Every answer is HTTP 200 {"success", "error", "id", "value"}; members without a value are null. If
-a token does not allow the command, the answer is HTTP 401, 403 or 429, with the reason as error.
+{"command": "delete", "id"} are Youzan's. The bridge adds {"command": "state", "id"}, which answers with delay, ready,
+reserved or deleted as value. Every answer is HTTP 200 {"success", "error", "id", "value"}; members without a value are
+null. If a token does not allow the command, the answer is HTTP 401, 403 or 429, with the reason as error.
 
 Durations are whole seconds. A body that is not a string is stored and popped as its JSON text. An add of a living id
 replaces that job, also in another topic. A job that nobody finishes is redelivered after each TTR, for ever. `finish`
-and `delete` succeed for any id. A pop answers at once, or waits for `timeout` seconds.
+and `delete` succeed for any id. A pop answers at once, or waits for up to `timeout` seconds.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class _Commands:
         return job_id, None
 
     async def state(self, given: Given, request: Request, caller: Caller) -> Answer:
-        """Returns the job's state. A finished job has the state `deleted`, as a deleted job has."""
+        """Returns the job's state. Every job that has ended is `deleted`, also a finished one."""
         job_id = _text(given, "id")
         message = await self._jobs.find(job_id, caller)
         if message is None:

@@ -14,16 +14,17 @@ from bridge.model.message import State, valid_id
 
 
 async def ack(request: WireRequest, admitted: Admitted) -> Response:
-    """Answers 204 also if the job does not exist or has ended, as the original does."""
+    """Ends the job. Answers 204 also if the job does not exist or has ended, as the original does."""
     await end_job(request, admitted)
     return nothing()
 
 
 async def end_job(request: WireRequest, admitted: Admitted) -> None:
-    """Ends the job if it exists: acknowledges it if it was delivered, else deletes it.
+    """Ends the job if it exists. Acknowledges it if it is leased, or ready after an earlier delivery. Drops a dead
+    letter, and deletes any other living job.
 
     Raises:
-        Unavailable: a server did not answer, and nothing is promised.
+        Unavailable: a server did not answer, so the job may or may not have ended.
     """
     topic, job_id, service = admitted.topic, request.params["job_id"], admitted.service
     if not valid_id(job_id):

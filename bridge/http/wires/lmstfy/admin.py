@@ -61,7 +61,7 @@ async def delete_token(request: WireRequest) -> Response:
 
 
 async def list_limits(request: WireRequest) -> Response:
-    """Reads the limits from Redis, so the parameter `force_update` has no effect."""
+    """Lists the limits of all tokens. Reads them from Redis, so the parameter `force_update` has no effect."""
     return document(
         200,
         [

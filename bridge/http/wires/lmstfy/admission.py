@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Admitted:
-    """A request's namespace and queue, its token, and the service that holds its topics.
+    """The namespace, queue and token of a request, and the service that holds the namespace's topics.
 
-    `limit` is the token's rate limit; None: it has none. On routes that need no token, `token` is unchecked.
+    `pool` is the token's pool; the service may belong to another pool. `limit` is the token's rate limit; None: the
+    token has none. On routes that need no token, `token` is unchecked.
     """
 
     namespace: str
@@ -40,7 +41,7 @@ class Admitted:
         return topic_of(self.namespace, self.queue)
 
     def now_ms(self) -> float:
-        """The time by the pool's Redis, in Unix ms."""
+        """Returns the time of the service's Redis, in Unix ms."""
         return self.service.context.store.clock.now_ms()
 
 
@@ -62,7 +63,7 @@ def find_pool(request: WireRequest) -> Admitted:
 
 
 async def check_token(request: WireRequest, admitted: Admitted) -> Admitted:
-    """Checks that the token opens the namespace, and adds the token's limit.
+    """Checks that the token allows the namespace. Returns `admitted` with the token's rate limit.
 
     Raises:
         Refusal: the token is missing or unknown.

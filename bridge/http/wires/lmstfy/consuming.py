@@ -1,4 +1,4 @@
-"""Consumes the next jobs of one queue, or of several in the order of their priority."""
+"""Consumes the next jobs of one queue, or of several queues, first from those that the request names first."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ async def consume(request: WireRequest, admitted: Admitted) -> Response:
 
 
 def _in_order(deliveries: Sequence[Leased], topics: Sequence[str]) -> list[Leased]:
-    """Sorts the first deliveries of jobs by topic, due time and id; redeliveries keep their positions.
+    """Sorts jobs that are delivered for the first time by topic, due time and id. Redeliveries keep their positions.
 
-    The bridge takes a batch over several channels, so the batch has only nearly the order of the queue.
+    The bridge takes a batch over several channels, so the order of a batch may differ slightly from the queue's.
     """
     first = [delivery for delivery in deliveries if _is_first(delivery)]
     ordered = iter(sorted(first, key=lambda delivery: _sort_key(delivery, topics)))

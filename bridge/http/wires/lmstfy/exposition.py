@@ -20,7 +20,8 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass
 class Counter:
-    """A counter, or a gauge: only a gauge is `set`. `labels`: the labels' names. `values`: by the labels' values."""
+    """A counter or a gauge. `set` is for gauges only. `labels`: the names of the labels. `values`: the value for each
+    combination of label values."""
 
     name: str
     help: str

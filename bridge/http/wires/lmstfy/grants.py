@@ -24,8 +24,8 @@ _MAX_CACHED: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What Redis knew about a token. `limit` None: the token has none. `asked_s`: the moment of the question to Redis,
-    by `monotonic`."""
+    """The answer of Redis about a token. `limit` None: the token has no rate limit. `asked_s`: when Redis was asked, in
+    seconds of `monotonic()`."""
 
     limit: TokenLimit | None
     asked_s: float

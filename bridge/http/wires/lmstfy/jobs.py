@@ -18,7 +18,7 @@ _HEADER: Final = "job-attr-"
 
 
 def exists(record: Record, now_ms: float) -> bool:
-    """Returns whether this wire shows the job. It shows dead letters, and no other ended or expired jobs."""
+    """Returns whether this wire shows the job: a living job that has not expired, or a dead letter."""
     if record.state is State.DEAD:
         return record.forget_ms == 0
     return not record.state.ended and not 0 < record.expires_ms <= now_ms

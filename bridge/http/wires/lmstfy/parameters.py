@@ -1,6 +1,6 @@
 """Reads query parameters as Go and Gin do: numbers and booleans as `strconv`, and defaults.
 
-An empty value does not mean the default; it is invalid.
+An empty number does not mean the default; it is invalid.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def parse_uint(digits: str, bits: int) -> int:
     """Reads an unsigned number.
 
     Raises:
-        NotANumber: the text has other characters than digits, or the number needs more bits.
+        NotANumber: the text has other characters than digits, or the number needs more than `bits` bits.
     """
     match = _DIGITS.fullmatch(digits)
     if match is None or (number := int(match[1])) >= 1 << bits:
@@ -38,7 +38,7 @@ def parse_int(digits: str) -> int:
     """Reads a 64-bit number, with or without a sign.
 
     Raises:
-        NotANumber: the text is no whole number, or the number needs more bits.
+        NotANumber: the text is no whole number, or the number does not fit into 64 bits.
     """
     number = parse_uint(digits[1:] if digits[:1] in ("+", "-") else digits, 63)
     return -number if digits.startswith("-") else number
@@ -80,5 +80,6 @@ class Query:
         return number
 
     def boolean(self, name: str) -> bool:
-        """Returns whether the parameter's value means true. Any other value means false, as in the original."""
+        """Returns True for a value that Go's ParseBool reads as true. Any other value, or none, means False, as in the
+        original."""
         return self.values.get(name) in _TRUE

@@ -21,8 +21,9 @@ AdminHandler = Callable[[WireRequest], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class ApiRoute(Route):
-    """A route of the API's port. `check_names` takes the namespace and the queue, and raises Refusal. `needs_token`
-    False: the route needs a token only with BRIDGE_ACCESS=tokens. `what`: the operator's action, if any."""
+    """A route of the API's port. `check_names` gets the namespace and the queue, and raises Refusal for a wrong name.
+    `needs_token` False: the route needs a token only with BRIDGE_ACCESS=tokens. `what`: the operator's action that the
+    route does, if any."""
 
     handler: ApiHandler
     check_names: Callable[[str, str], None] = names.check

@@ -29,7 +29,7 @@ _BYTES_TYPE: Final = "application/octet-stream"
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """The terms of the jobs in one request. `ttl_s` counts from the publish; 0 is for ever."""
+    """The terms of the jobs in one request. `ttl_s` counts from the publish; 0: the jobs never expire."""
 
     delay_s: int
     ttl_s: int
@@ -104,7 +104,7 @@ async def _send(request: WireRequest, admitted: Admitted, terms: _Terms, envelop
     """Publishes jobs, and returns their ids in the order of the envelopes.
 
     Raises:
-        BridgeError: the error of the first job that failed; jobs before it are published.
+        BridgeError: the error of the first job that failed. Earlier jobs are published, and later ones may be.
     """
     wire, topic, sending = request.wire, admitted.topic, admitted.service.sending
     if is_shortened(admitted.namespace, admitted.queue):

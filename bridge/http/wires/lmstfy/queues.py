@@ -27,7 +27,7 @@ async def peek(_request: WireRequest, admitted: Admitted) -> Response:
 
 
 async def peek_job(request: WireRequest, admitted: Admitted) -> Response:
-    """Shows a job in any state that is not ended. As in the original, `remain_tries` is 0."""
+    """Shows a job that has not ended, or a dead letter. As in the original, `remain_tries` is 0."""
     job_id = request.params["job_id"]
     message = None
     with suppress(NotFound):
@@ -70,7 +70,7 @@ async def peek_dead_letter(_request: WireRequest, admitted: Admitted) -> Respons
 
 
 async def respawn_dead_letters(request: WireRequest, admitted: Admitted) -> Response:
-    """Makes dead letters ready, each with one try."""
+    """Makes up to `limit` dead letters ready, the oldest first, each with one try."""
     limit = request.query.signed("limit", 1, least=1)
     ttl_s = request.query.signed("ttl", request.wire.settings.lmstfy_ttl_seconds, least=0)
     count = 0
@@ -104,8 +104,8 @@ async def _dead_letters(admitted: Admitted) -> int:
 async def _head(admitted: Admitted) -> Message | None:
     """Returns the job that has been ready for longest; None if no job is ready.
 
-    The pages list ready jobs by due time. A job whose TTR ended became ready later than it was due, and no job became
-    ready earlier. So reading stops at the first job whose due time is later than the best candidate.
+    The pages list ready jobs by due time. A job becomes ready at its due time, or later if its TTR has ended. So
+    reading stops at the first job whose due time is later than the moment at which the best candidate became ready.
     """
     lookup = admitted.service.lookup
     head: Message | None = None

@@ -23,7 +23,8 @@ _DECODER: Final = JSONDecoder(parse_int=str, parse_float=str, parse_constant=_re
 
 
 def elements(document: bytes, *, most: int) -> list[bytes]:
-    """Returns the bytes of each element of an array; none for `null`. Parses one element at a time, to save memory.
+    """Returns the bytes of each element of an array; an empty list for `null`. Parses one element at a time, to save
+    memory.
 
     Raises:
         NotAnArray: the document is another value, or no valid JSON.

@@ -53,7 +53,7 @@ class WireRequest:
     def acting(
         self, what: What | None, *, topic: str | None = None, target: str | None = None
     ) -> AbstractAsyncContextManager[None]:
-        """Records the operator's action `what`, which is done within the context. None: it is no operator's action. The
+        """Returns a context that records the operator's action `what` at its end. `what` None: nothing is recorded. The
         token is a secret without an id, so no record names the token."""
         if what is None:
             return nullcontext()

@@ -1,7 +1,7 @@
-"""Matches paths to routes as Gin does, and turns what a handler raises into an answer.
+"""Matches paths to routes as Gin does, and turns the errors of handlers into answers.
 
-A wrong method is an unknown path, as in Gin: 404 and no 405. Most paths with one slash too many at their end are
-redirected to the path without it.
+A request with a wrong method gets 404 and not 405, as an unknown path does in Gin. Most paths with one slash too many
+at their end are redirected to the path without it.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Router(ABC, Generic[AnyRoute]):
     def logged_path(self, request: WireRequest) -> str: ...
 
     def count(self, request: WireRequest, answered: Answered, took_s: float) -> None:
-        """Counts an answered request in the metrics, if this router counts any."""
+        """Counts an answered request in the metrics. This default counts nothing."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began_s = monotonic()
@@ -142,8 +142,8 @@ class Router(ABC, Generic[AnyRoute]):
         return len({following[0] for _, following in continued}) == 1
 
     def _continuations(self, method: str, path: str) -> list[tuple[str, str]]:
-        """Returns for each longer pattern that begins with the path: the segment that fits the path's last one, and the
-        segment behind it."""
+        """Finds the patterns that begin with the path and have more segments. Returns two segments of each pattern: the
+        one that matches the path's last segment, and the next one."""
         segments = path.split("/")
         return [
             (pattern[len(segments) - 1], pattern[len(segments)])
@@ -167,7 +167,7 @@ def failure(error: Exception, request: WireRequest) -> Response:
     """Returns the answer to a request whose stage or handler raised `error`.
 
     Raises:
-        ClientDisconnect: it is the error, so nobody reads an answer.
+        ClientDisconnect: `error` itself; the client has gone, so nobody reads an answer.
     """
     if isinstance(error, ClientDisconnect):
         raise error

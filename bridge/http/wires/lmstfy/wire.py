@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class Wire:
-    """What all requests of the wire share. A pool is a RabbitMQ and a Redis; an empty pool name is the default pool."""
+    """Holds what all requests of the wire share. A pool is a RabbitMQ and a Redis; an empty pool name is the default
+    pool."""
 
     def __init__(self, pools: Pools) -> None:
         self._pools = pools
@@ -42,7 +43,8 @@ class Wire:
         return (pool or DEFAULT) in self._pools.services
 
     def service_of(self, pool: str) -> Service:
-        """Returns the service of a pool that exists. The pool's tokens, limits and long names are in its Redis."""
+        """Returns the service of the pool, which must exist. This service's Redis holds the pool's tokens, limits and
+        long names."""
         return self._pools.services[pool or DEFAULT]
 
     def serving(self, pool: str, topic: str) -> Service | None:

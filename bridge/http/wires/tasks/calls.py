@@ -94,7 +94,8 @@ class Calls:
         return _shown(leased.message), BackgroundTask(self._consume, topic, leased.receipt)
 
     async def _by_id(self, topic: str, task_id: str) -> Message:
-        """Returns a task and consumes it, if it is due. Returns a consumed task again. Raises NotDue or NotFound."""
+        """Returns a due task, also one that was consumed before. Consumes it if it is waiting or ready, and has no
+        receiver. Raises NotDue or NotFound."""
         message = await self._find(topic, task_id)
         record = message.record
         if record.state is State.WAITING and record.due_ms > self._service.serving(topic).context.store.clock.now_ms():
@@ -117,7 +118,11 @@ class Calls:
             await self._service.serving(topic).settling_tasks.ack_receipts(topic, [receipt])
 
     def _envelope(self, content: str | Raw | None, caller: Caller) -> Envelope:
-        """`content`: a text, or any other JSON value."""
+        """Returns the envelope of a task. `content`: a text, or any other JSON value.
+
+        Raises:
+            InvalidRequest: the content is missing or too large, or callbacks may not go to its receiver.
+        """
         if content in (None, ""):
             raise InvalidRequest.of("content", content, None, "is required")
         body = content.encode() if isinstance(content, str) else exact_json.compact(content)
@@ -153,7 +158,8 @@ class Calls:
 
 
 def _callback_of(content: str | Raw) -> Params:
-    """Returns the content's members if it is an object with a URL, or the JSON text of one; otherwise no members."""
+    """Returns `url` and `sn` of the content if it is a JSON object with a URL, or the text of such an object; otherwise
+    {}."""
     try:
         found = _RECEIVER.decode(content)
     except (msgspec.DecodeError, RecursionError):
