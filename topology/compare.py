@@ -216,7 +216,11 @@ def _harm(definition: Mapping[str, Any], queue: Queue) -> Iterator[_Harm]:
         return
     if "expires" in definition:
         yield _Harm("error", "expires", "deletes the queue with its messages", "absent")
-    refuses = "reject-publish" in (arguments.get("x-overflow"), definition.get("overflow"))
+    overflow = definition.get("overflow", arguments.get("x-overflow"))
+    refuses = overflow == "reject-publish"
+    if "x-dead-letter-strategy" in arguments and not refuses:
+        effect = "makes RabbitMQ dead-letter at most once, so it may lose messages"
+        yield _Harm("error", "overflow", effect, "absent, or reject-publish")
     for key in ("max-length", "max-length-bytes"):
         if key in definition and refuses:
             yield _Harm("warning", key, "a full queue refuses sends and holds due messages back", "absent")

@@ -83,6 +83,26 @@ async def test_policy_that_would_lose_messages_is_reported(broker: Broker, kind:
     } | {f"delay.in: {word} limits: max-length"}
 
 
+async def test_overflow_of_a_policy_wins_over_that_of_the_queue(broker: Broker) -> None:
+    """The bridge relies on this where it tells how a policy harms a queue."""
+    await apply(broker.connection, SMALL)
+    policy = {"pattern": "^delay.000d", "definition": {"overflow": "drop-head", "max-length": 1}, "apply-to": "queues"}
+    await broker.call("PUT", "policies/VHOST/dropping", policy)
+
+    report = await verify(broker.connection, SMALL, management_url=broker.management_url)
+    async with broker.connection.channel() as channel:
+        slot = await channel.get_queue("delay.000d-00h-00m-05s", ensure=False)
+        for number in range(3):
+            await channel.default_exchange.publish(aio_pika.Message(b"%d" % number), slot.name)
+        kept = await slot.get()
+
+    assert kept.body == b"2"
+    assert [(f.severity, f.name.rpartition(" ")[2]) for f in report.findings] == [
+        ("error", "overflow"),
+        ("error", "max-length"),
+    ]
+
+
 async def test_binding_that_leads_messages_past_the_checkpoint_is_reported(broker: Broker) -> None:
     await apply(broker.connection, SMALL)
     async with broker.connection.channel() as channel:

@@ -28,6 +28,7 @@ def findings(*policies: dict[str, Any]) -> list[str]:
         {"message-ttl": 4999},
         {"delivery-limit": 5},
         {"dead-letter-routing-key": "x"},
+        {"overflow": "drop-head"},
     ],
 )
 def test_policy_that_breaks_a_slot_is_reported(definition: dict[str, Any]) -> None:
@@ -41,7 +42,7 @@ def test_policy_that_breaks_a_slot_is_reported(definition: dict[str, Any]) -> No
         {"message-ttl": 6000},
         {"dead-letter-exchange": "other"},
         {"dead-letter-strategy": "at-most-once"},
-        {"overflow": "drop-head"},
+        {"overflow": "reject-publish"},
         {"max-in-memory-length": 0},
         {"queue-leader-locator": "balanced"},
     ],
@@ -168,6 +169,8 @@ def test_argument_that_loses_or_misroutes_messages_is_an_error(
         ({"max-length": 1}, "5s", "warning"),
         ({"max-length": 1}, "checkpoint", "error"),
         ({"max-length": 1, "overflow": "reject-publish"}, "checkpoint", "warning"),
+        ({"max-length": 1, "overflow": "drop-head"}, "5s", "error"),
+        ({"overflow": "drop-head"}, "^ready", "error"),
         ({"delivery-limit": 1}, "^ready", "warning"),
         ({"delivery-limit": 1}, "acks", "error"),
         ({"dead-letter-routing-key": "x"}, "5s", "error"),
