@@ -30,7 +30,7 @@ def is_json(document: bytes) -> bool:
 
 def compact(value: Raw | bytes) -> bytes:
     """Returns a valid JSON value without space between its parts."""
-    return msgspec.json.format(bytes(value), indent=-1)
+    return msgspec.json.format(memoryview(value), indent=-1)
 
 
 def dumps(value: Any) -> bytes:

@@ -80,10 +80,10 @@ def shown(value: Any) -> Any:
         value = Raw(exact_json.dumps(value))
     if not isinstance(value, Raw):
         return value[:_MOST_SHOWN] if isinstance(value, str) else value
-    text = bytes(value).lstrip()
-    if text.startswith(b'"'):
-        return msgspec.json.decode(text, type=str)[:_MOST_SHOWN]
-    return Raw(exact_json.compact(text)) if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN].decode(errors="replace")
+    text = bytes(memoryview(value)[:_MOST_SHOWN]).lstrip()
+    if len(memoryview(value)) > _MOST_SHOWN:
+        return text.removeprefix(b'"').decode(errors="replace")
+    return msgspec.json.decode(text, type=str) if text.startswith(b'"') else Raw(exact_json.compact(text))
 
 
 def _fault(request: Any, path: list[str], limit: Any, message: str, *, is_secret: bool = False) -> FieldError:

@@ -93,7 +93,7 @@ def _converted(kind: Any, value: Any) -> Any:
 def _length_of_body(document: bytes) -> int:
     """Returns the length of the member `body`, in bytes. Creates no Python objects from the values in the document."""
     try:
-        return len(bytes(_decoder(_Body).decode(document).body))
+        return len(memoryview(_decoder(_Body).decode(document).body))
     except msgspec.ValidationError:
         return 0
 

@@ -101,7 +101,7 @@ BAD_QUERIES = (
     "limit=" + "9" * 40, "max=0", "max=&max=", "max=1.0", "force=yes", "force=TRUE", "force=true&force=true",
     "release=1", "release=%00", "state=%00", "state=unknown", "state=waiting%2Cx", "due_after=yesterday",
     "due_after=-1", "due_after=" + "9" * 30, "due_before=2030-01-01T00:00:00", "cursor=x", "cursor=%FF",
-    "cursor=MTAw", "unknown=1", "=", "&", "a&a&a", "%00=%00", "%C0%AF", "%D8%00=1",
+    "cursor=MTAwIQ", "unknown=1", "=", "&", "a&a&a", "%00=%00", "%C0%AF", "%D8%00=1",
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from bridge.http.json_bounds import LARGE_BYTES
@@ -14,7 +15,7 @@ from bridge.model.errors import InvalidRequest
 _BEGIN: Final = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"messages"[ \t\r\n]*:[ \t\r\n]*\[')
 
 
-def messages_of(batch: bytes) -> list[bytes]:
+def messages_of(batch: bytes) -> Iterable[bytes]:
     """Returns the JSON document of each message. In a large batch, a document may be invalid JSON.
 
     Raises:
@@ -25,14 +26,14 @@ def messages_of(batch: bytes) -> list[bytes]:
     # msgspec makes an object of each element before it counts them.
     begin = _BEGIN.match(batch) if len(batch) > LARGE_BYTES else None
     if begin is None:
-        return [bytes(message) for message in read(BatchRequest, batch).messages]
+        return map(bytes, read(BatchRequest, batch).messages)
     try:
         found, end = elements(batch, begin.end(), most=MAX_BATCH)
     except TooManyElements:
         message = f"must have at most {MAX_BATCH} entries"
         raise InvalidRequest.of("messages", f"more than {MAX_BATCH} entries", MAX_BATCH, message) from None
     except NoArray:
-        return [bytes(message) for message in read(BatchRequest, batch).messages]
+        return map(bytes, read(BatchRequest, batch).messages)
     if batch[end:].strip(SPACE) != b"}" or not found:
-        return [bytes(message) for message in read(BatchRequest, batch).messages]
-    return [batch[start:end] for start, end in found]
+        return map(bytes, read(BatchRequest, batch).messages)
+    return (batch[start:end] for start, end in found)
