@@ -144,7 +144,7 @@ async def test_policy_that_adds_an_alternate_exchange_makes_a_bridge_unready(wat
 
 
 async def test_policy_overridden_by_arguments_is_no_finding(watched: Watched) -> None:
-    harmless = {"dead-letter-exchange": "elsewhere", "dead-letter-strategy": "at-most-once", "overflow": "drop-head"}
+    harmless = {"dead-letter-exchange": "elsewhere", "dead-letter-strategy": "at-most-once"}
     async with (
         watched.policy("policies", r"^delay\.000d-00h-00m-05s$", harmless),
         watched.policy("operator-policies", r"^delay\.000d-00h-00m-06s$", {"max-length": 10}),
