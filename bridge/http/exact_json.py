@@ -7,7 +7,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from bridge.http.errors import BrokenJSON
+
 _ENCODER: Final = msgspec.json.Encoder()
+TOO_DEEP: Final = "the body is not valid JSON: it nests too deep"
 _RAW: Final = msgspec.json.Decoder(Raw)
 
 
@@ -29,8 +32,15 @@ def is_json(document: bytes) -> bool:
 
 
 def compact(value: Raw | bytes) -> bytes:
-    """Returns a valid JSON value without space between its parts."""
-    return msgspec.json.format(memoryview(value), indent=-1)
+    """Returns a valid JSON value without space between its parts.
+
+    Raises:
+        BrokenJSON: the value nests deeper than the rest of the stack allows.
+    """
+    try:
+        return msgspec.json.format(memoryview(value), indent=-1)
+    except RecursionError:
+        raise BrokenJSON(TOO_DEEP) from None
 
 
 def dumps(value: Any) -> bytes:

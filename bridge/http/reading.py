@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from bridge.http.errors import BrokenJSON
+from bridge.http.exact_json import TOO_DEEP
 from bridge.http.faults import WHOLE, faults, missing, shown, unknown
 from bridge.http.json_bounds import LARGE_BYTES, weigh
 from bridge.model.errors import FieldError, InvalidRequest
@@ -40,13 +41,13 @@ def read(kind: type[Model], document: bytes) -> Model:
         try:
             found: Model = _decoder(kind).decode(document)
         except msgspec.ValidationError:
-            wrong = _wrong(kind, document, _members(weigh(document)), _decoded)
+            wrong = _wrong(kind, document, _members(document), _decoded)
         else:
             return found
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BrokenJSON(f"the body is not valid JSON: {error}") from None
     except RecursionError:
-        raise BrokenJSON("the body is not valid JSON: it nests too deep") from None
+        raise BrokenJSON(TOO_DEEP) from None
     # Not within the `except`: this error would keep msgspec's error, which keeps the whole value.
     raise InvalidRequest(*wrong)
 

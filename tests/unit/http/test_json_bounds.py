@@ -70,3 +70,9 @@ def test_a_message_of_too_many_values_is_refused_alone(document: bytes) -> None:
 def test_the_values_of_a_body_are_not_counted() -> None:
     body = repeated(b"0,", 6 * MIB)
     assert read(SendRequest, b'{"body":' + body + b"}").body == Raw(body)
+
+
+def test_a_wrong_field_beside_a_large_body_is_named() -> None:
+    body = repeated(b"0,", 6 * MIB)
+    with pytest.raises(InvalidRequest, match=r"^delay: "):
+        read(SendRequest, b'{"delay":"x","body":' + body + b"}")

@@ -10,6 +10,7 @@ from bridge.model.durations import DURATION_FORMS, INSTANT_FORMS, of_seconds
 from bridge.model.errors import Conflict, InvalidRequest, StoreUnavailable
 from bridge.model.message import TOPIC_PATTERN, Envelope
 from bridge.model.values import Draft, IfExists, Sent
+from bridge.settings.settings import Settings
 
 PATH = "/v1/topics/orders/messages"
 LIMIT = 86_313_600_000
@@ -279,6 +280,19 @@ async def test_malformed_content_types_are_refused(client: httpx2.AsyncClient, c
     response = await client.post(PATH, json={"body_base64": "", "content_type": content_type})
     assert response.status_code == 422
     assert response.json()["errors"][0]["field"] == "content_type"
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain"])
+async def test_a_body_that_nests_nearly_too_deep_is_sent_or_refused(
+    service: Any, client: httpx2.AsyncClient, content_type: str
+) -> None:
+    service.answers["upserting.send"] = Sent(message=service.message(), replayed=False)
+    service.settings = Settings(max_body=10_000)
+    # Where the stack ends depends on the callers, and on what is done with the body.
+    for depth in range(800, 1_000):
+        body = b"[" * depth + b"]" * depth
+        document = b'{"content_type":"%b","body":%b}' % (content_type.encode(), body)
+        assert (await client.post(PATH, content=document)).status_code in {201, 400, 422}
 
 
 async def test_a_body_that_nests_too_deep_is_refused(client: httpx2.AsyncClient) -> None:

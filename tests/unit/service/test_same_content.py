@@ -20,6 +20,8 @@ from bridge.store.messages.envelopes import digest
         (b"1.50", b"1.51", "body"),
         (b"12345678901234567890123", b"12345678901234567890124", "body"),
         (b"1e400", b"1e401", "body"),
+        (b"1e400", b"10e399", None),
+        (b"1e99999999999999999999", b"1", "body"),
         (b"[1]", b"[true]", "body"),
         (b"[0]", b"[false]", "body"),
         (b'"1"', b"1", "body"),

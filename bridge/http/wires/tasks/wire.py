@@ -21,7 +21,7 @@ from bridge.access.decision import Need
 from bridge.access.errors import Refused
 from bridge.access.token import Scope
 from bridge.http import exact_json, off_loop
-from bridge.http.errors import TooLarge, TooManyValues
+from bridge.http.errors import BrokenJSON, TooLarge, TooManyValues
 from bridge.http.guard import Guard
 from bridge.http.json_bounds import weigh
 from bridge.http.problems import KINDS
@@ -94,7 +94,7 @@ def _params(body: bytes) -> Params:
 
 def _code_and_text(error: BridgeError) -> tuple[int, str]:
     match error:
-        case InvalidRequest() | TooLarge() | TooManyValues():
+        case InvalidRequest() | TooLarge() | TooManyValues() | BrokenJSON():
             return 400, _BAD_PARAMETER
         case NotDue():
             return 425, _NOT_DUE
