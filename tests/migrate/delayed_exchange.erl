@@ -48,9 +48,13 @@ delay(Content) ->
             end
     end.
 
+%% The encoded properties stay as they were. A classic queue delivers these, a quorum queue encodes the changed ones.
 negated(Delivery = #delivery{message = Message = #basic_message{content = Content}}, Delay) ->
-    Changed = rabbit_basic:map_headers(
-                fun(Headers) -> rabbit_misc:set_table_value(Headers, <<"x-delay">>, signedint, -Delay) end, Content),
+    Encoded = (rabbit_binary_generator:ensure_content_encoded(
+                 Content, rabbit_framing_amqp_0_9_1))#content.properties_bin,
+    Changed = (rabbit_basic:map_headers(
+                 fun(Headers) -> rabbit_misc:set_table_value(Headers, <<"x-delay">>, signedint, -Delay) end,
+                 Content))#content{properties_bin = Encoded, protocol = rabbit_framing_amqp_0_9_1},
     Delivery#delivery{message = Message#basic_message{content = Changed}, confirm = false, mandatory = false}.
 
 %% By the exchange as it was at the publish, whose type looks up the bindings of its name as they are now. There is no

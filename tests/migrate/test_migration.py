@@ -117,6 +117,8 @@ async def test_replaced_exchange_delivers_what_the_plugin_held(site: Site) -> No
     async with site.channel() as channel:
         await declare_old(channel)
         exchange = await channel.get_exchange("orders")
+        quorum = await channel.declare_queue("orders-quorum", durable=True, arguments={"x-queue-type": "quorum"})
+        await quorum.bind(exchange, "order.#")
         for number in range(20):
             await exchange.publish(Message(b"%d" % number, headers={"x-delay": LATER_MS}), "order.1", mandatory=False)
         await held(site, 20)
@@ -125,11 +127,11 @@ async def test_replaced_exchange_delivers_what_the_plugin_held(site: Site) -> No
         assert status["exchanges"][0]["type"] == "topic"
         assert status["exchanges"][0]["held_when_replaced"] == 20
         assert "it may hold messages: orders 20" in status["plugin"]
-        queue = await channel.get_queue("orders-0")
-        async with queue.iterator(no_ack=True, timeout=60) as deliveries:
-            found = [await anext(deliveries) for _ in range(20)]
-    assert {int(message.body) for message in found} == set(range(20))
-    assert {message.headers["x-delay"] for message in found} == {-LATER_MS}
+        for queue, delay_ms in ((await channel.get_queue("orders-0"), LATER_MS), (quorum, -LATER_MS)):
+            async with queue.iterator(timeout=60) as deliveries:
+                found = [await anext(deliveries) for _ in range(20)]
+            assert {int(message.body) for message in found} == set(range(20))
+            assert {message.headers["x-delay"] for message in found} == {delay_ms}
 
 
 async def test_what_is_due_while_the_exchange_is_replaced_is_said_to_be_lost(
