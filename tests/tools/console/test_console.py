@@ -157,7 +157,6 @@ async def test_a_delete_of_everything_wants_a_word_and_ends_with_its_page(
         assert signed_in.run("return document.querySelector('dialog input[name=word]').validity.valueMissing")
         signed_in.open("topics")
         signed_in.until(lambda: not signed_in.run("return document.querySelector('dialog')"), "the dialog outlived it")
-        signed_in.sees("Times are in ")
 
     await on(signed_in, try_to_delete)
     assert await stage.state(topic, "kept") == "waiting"
@@ -300,6 +299,23 @@ async def test_each_page_is_accessible_in_both_schemes_and_fits_a_phone(
         return found
 
     assert await on(signed_in, judge) == {}
+
+
+async def test_each_page_names_the_time_zone_of_its_moments(signed_in: Browser, stage: Stage, topic: str) -> None:
+    await stage.send(topic, "z-1")
+
+    def look() -> None:
+        zone = signed_in.run("return Intl.DateTimeFormat().resolvedOptions().timeZone")
+        for page in PAGES:
+            signed_in.open(page)
+            signed_in.find(f'nav a[aria-current="page"][href="#/{page}"]')
+            signed_in.sees(f"Times are in {zone} (")
+        for page, name in ((f"topic/{topic}", topic), (f"message/{topic}/z-1", "z-1")):
+            signed_in.open(page)
+            signed_in.find("main h1", name)
+            signed_in.sees(f"Times are in {zone} (")
+
+    await on(signed_in, look)
 
 
 async def test_the_keyboard_alone_signs_in_finds_and_deletes(browser: Browser, stage: Stage, topic: str) -> None:
