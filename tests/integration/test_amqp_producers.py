@@ -207,6 +207,12 @@ async def test_message_with_a_malformed_key_is_put_aside_with_the_reason(amqp: A
     assert (header(message, "kept"), message.expiration) == (1, None)
 
 
+async def test_message_with_a_malformed_key_reaches_no_queue_that_its_cc_header_names(topic: Topic, amqp: Amqp) -> None:
+    await amqp.publish("delay", "1.hello", b"refused", {"CC": [topic.ready_queue]}, message_id="m-1")
+    assert (await amqp.put_aside("'1.hello' is not a key of the wheel")).message_id == "m-1"
+    assert await amqp.get(topic.ready_queue) is None
+
+
 async def test_missing_slot_is_declared_for_the_first_message(topic: Topic, amqp: Amqp, store_now_ms: NowMs) -> None:
     for slot in ("delay.000d-00h-00m-02s", "delay.000d-00h-00m-00.7s"):
         await amqp.delete_queue(slot)

@@ -145,6 +145,30 @@ async def test_message_that_cannot_be_accepted_is_put_aside(
     assert (await amqp.put_aside(reason)).body == b"kept"
 
 
+@pytest.mark.parametrize("has_own_entry", [False, True], ids=["delay.in", "delay.in.E"])
+async def test_message_with_further_routing_keys_is_put_aside_and_reaches_no_queue(
+    topic: Topic, amqp: Amqp, *, has_own_entry: bool
+) -> None:
+    async with opened(amqp) as shop, amqp.connection.channel() as channel:
+        own = await channel.declare_exchange(
+            f"delay.in.{shop.name}", "topic", durable=True, arguments={"alternate-exchange": "delay.checkpoint"}
+        )
+        await (await channel.get_queue("delay.in", ensure=False)).bind(own, "#")
+        entry, first, second = "delay.in", topic.ready_queue, shop.queue.name
+        if has_own_entry:
+            entry, first, second = own.name, second, first
+        # As further keys the names of queues would lead to them from the default exchange.
+        headers: Any = {"x-delay": 200, "CC": [second, first, f"{topic.name}-2"]}
+        await amqp.publish(entry, topic.name, b"refused", headers, message_id="m-1")
+        message = await amqp.put_aside("the header CC names further routing keys")
+        assert (message.body, message.message_id, header(message, "x-delay")) == (b"refused", "m-1", 200)
+
+        await amqp.publish(entry, topic.name, b"later", {"x-delay": 400}, message_id="m-2")
+        assert (await amqp.take(first)).body == b"later"
+        assert (await amqp.get(first), await amqp.get(second)) == (None, None)
+        await own.delete()
+
+
 async def test_message_of_another_exchanges_publisher_returns_to_that_exchange(topic: Topic, amqp: Amqp) -> None:
     async with opened(amqp) as shop, amqp.connection.channel() as channel:
         ingress = await channel.declare_exchange(
