@@ -158,10 +158,12 @@ async def test_message_with_further_routing_keys_is_put_aside_and_reaches_no_que
         if has_own_entry:
             entry, first, second = own.name, second, first
         # As further keys the names of queues would lead to them from the default exchange.
-        headers: Any = {"x-delay": 200, "CC": [second, first, f"{topic.name}-2"]}
+        further = [second, first, f"{topic.name}-2"]
+        headers: Any = {"x-delay": 200, "CC": further}
         await amqp.publish(entry, topic.name, b"refused", headers, message_id="m-1")
         message = await amqp.put_aside("the header CC names further routing keys")
         assert (message.body, message.message_id, header(message, "x-delay")) == (b"refused", "m-1", 200)
+        assert header(message, "x-delay-cc") == further
 
         await amqp.publish(entry, topic.name, b"later", {"x-delay": 400}, message_id="m-2")
         assert (await amqp.take(first)).body == b"later"

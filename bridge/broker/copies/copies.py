@@ -39,7 +39,8 @@ CLIENTS_ID = "x-delay-message-id"
 _EXCHANGE, _ROUTING_KEY = "x-delay-exchange", "x-delay-routing-key"
 # Headers never restored. CC and BCC of a producer would route a copy at once, without its delay. Only the broker writes
 # deaths and counts. With `HOLDING`, a queue of RabbitMQ 4.4 would hold a copy a second time.
-NEVER_RESTORED = BROKER_HEADERS | {"CC", "BCC", HOLDING}
+_ROUTING = {"CC": "x-delay-cc", "BCC": "x-delay-bcc"}
+NEVER_RESTORED = BROKER_HEADERS | {*_ROUTING, HOLDING}
 _PERSISTENT = 2
 # Epoch and nonce are numbers that Lua holds exactly. A header of another form was not written by a bridge.
 _COPY = re.compile(r"([1-9][0-9]{0,14})\.([0-9a-f]{1,12})")
@@ -210,10 +211,14 @@ def _kept(properties: Properties, headers: Mapping[str, Any], *, of_bridge: bool
 
 
 def as_refused(properties: Properties, reason: str) -> Properties:
-    """Returns the properties with which a message is put aside: those of the message, and the reason as a header."""
+    """Returns the properties with which a message is put aside: those of the message, and the reason as a header.
+
+    CC and BCC have other names there. RabbitMQ would route the message by them, with the bridge's rights.
+    """
+    kept = {_ROUTING.get(name, name): value for name, value in strip(properties.headers).items()}
     return replace(
         properties,
-        headers={**strip(properties.headers), "x-delay-reason": reason},
+        headers={**kept, "x-delay-reason": reason},
         message_id=properties.message_id or str(ULID()),
         delivery_mode=_PERSISTENT,
         # The broker refuses a user id that is not the connection's, and an expiration would lose the message.
