@@ -86,13 +86,15 @@ def message(
     annotations: Mapping[str, bytes] | None = None,
     properties: Mapping[str, bytes] | None = None,
     content_type: str = "",
+    reply_to: str = "",
     body: bytes = b"",
 ) -> bytes:
     """Returns the bytes of a message. `body`: sections; by default a short text as data."""
     parts = []
     if annotations:
         parts.append(_section(_ANNOTATIONS, amqp_map({symbol(name): value for name, value in annotations.items()})))
-    fields = [text(message_id), NULL, NULL, NULL, NULL, NULL, symbol(content_type) if content_type else NULL]
+    reply = text(reply_to) if reply_to else NULL
+    fields = [text(message_id), NULL, NULL, NULL, reply, NULL, symbol(content_type) if content_type else NULL]
     parts.append(described(_PROPERTIES, *fields))
     if properties:
         named = {text(name): value for name, value in properties.items()}

@@ -17,7 +17,7 @@ from bridge.broker.declared.topic_queues import Existing
 from bridge.broker.publications import Carrying, Publication, Route, letter_may_follow, messages, parked_again
 from bridge.broker.target_publisher import TargetPublisher
 from bridge.model.errors import BrokerUnavailable, NotPublished, Unavailable, Unpublishable, Unroutable
-from bridge.model.message import Copy, CopyKind
+from bridge.model.message import Copy, CopyKind, valid_id
 from topology.names import Names
 
 _OLD_AFTER_MS = 3_000  # twice what a new queue takes to settle; a copy's `created_ms` is in whole seconds
@@ -157,7 +157,9 @@ class CopyPublisher:
             await self._declared.wheel.renew()
             await self._put_aside(properties, body)
         except Unpublishable:
-            bare = Properties(message_id=str(ULID()), delivery_mode=2, headers={"x-delay-reason": reason})
+            known = properties.message_id or ""
+            own_id = known if valid_id(known) else str(ULID())
+            bare = Properties(message_id=own_id, delivery_mode=2, headers={"x-delay-reason": reason})
             await self._put_aside(bare, body)
 
     async def _put_aside(self, properties: Properties | CopyProperties, body: bytes) -> None:

@@ -16,7 +16,7 @@ class Failure(StrEnum):
     BREAKER = "breaker"  # the breaker refused the call
     UNREACHABLE = "unreachable"  # no connection, so nothing was written
     UNCONFIRMED = "unconfirmed"  # no answer in time, or the connection was lost
-    REFUSED = "refused"  # RabbitMQ answered with a nack
+    REFUSED = "refused"  # RabbitMQ answered with a nack, or closed the channel over a message
     UNROUTABLE = "unroutable"  # there is no queue; the bridge declares it and publishes again
     UNWRITABLE = "unwritable"  # AMQP can't hold the message
 

@@ -19,7 +19,7 @@
         │   ├── QueueMissing  a queue to take messages from does not exist
         │   └── NotPublished  RabbitMQ certainly does not have the message
         │       ├── Undeclarable  RabbitMQ refuses a topic's queue until somebody changes a right or a limit
-        │       ├── Unpublishable AMQP can't hold a message, or its headers are too long for one frame
+        │       ├── Unpublishable AMQP can't hold a message, or RabbitMQ will never take it
         │       └── Unroutable    RabbitMQ returned a message because no queue takes it
         │           └── ExchangeRefused the exchange is missing, or the bridge's user may not publish to it
         ├── UnnamedVerdict    a script answered what this version has no rule for; nothing is acknowledged or dropped

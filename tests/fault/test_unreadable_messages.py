@@ -209,6 +209,22 @@ async def test_what_amqp_1_0_can_not_have_hides_nothing_that_stops_a_reader(
     assert await arrived(amqp, queue, {*GOOD, *nulls}) == set()
 
 
+@pytest.mark.parametrize(("exchange", "before"), [("delay.in", ""), ("delay", "0.0.0.0.0.0.1.")])
+async def test_a_message_that_rabbitmq_never_takes_from_a_bridge_stops_no_other(
+    amqp: Amqp, stage: Stage, exchange: str, before: str
+) -> None:
+    """RabbitMQ takes this `reply_to` only on a channel that has a consumer for replies, and closes any other channel
+    with 406. It asks no AMQP 1.0 client for such a consumer."""
+    first, *others = GOOD
+    topic = f"replied-{exchange}"
+    async with sending(stage.rabbit.amqp_url, f"/exchanges/{exchange}/{before}{topic}") as sender:
+        await sender.send(message(first), message("never", reply_to="amq.rabbitmq.reply-to"), *map(message, others))
+
+    aside = await amqp.put_aside("RabbitMQ refuses the message")
+    assert (aside.message_id, aside.body) == ("never", b"x")
+    assert await arrived(amqp, f"ready.{topic}", {*GOOD}) == set()
+
+
 async def test_health_names_the_queue_of_a_message_that_no_protocol_can_have(
     amqp: Amqp, api: Api, stage: Stage
 ) -> None:

@@ -208,20 +208,22 @@ async def test_unreadable_copy_of_a_bundle_is_put_aside_alone(topic: Topic, amqp
     assert (await topic.pull_one())["id"] == "fine"
 
 
+@pytest.mark.parametrize(
+    ("reply_to", "reason"),
+    [("x" * 300, "can't be written"), ("amq.rabbitmq.reply-to", "RabbitMQ refuses the message")],
+    ids=["beyond AMQP", "RabbitMQ closes the channel"],
+)
 async def test_forged_bundle_publishes_only_valid_copies_to_the_topic_of_its_key(
-    topic: Topic, amqp: Amqp, store_now_ms: NowMs
+    topic: Topic, amqp: Amqp, store_now_ms: NowMs, reply_to: str, reason: str
 ) -> None:
     now_ms = await store_now_ms()
     facts: list[object] = [1, 7, 1, 3, now_ms, 0, now_ms]
-    body = bundle(
-        (["fine", *facts], b"1"),
-        (["poison", *facts, "text/plain", {}, {"reply_to": "x" * 300}], b"2"),
-        (["fine too", *facts], b"3"),
-    )
-    headers: HeadersType = {"x-delay-bundle": 3, "x-delay-due": now_ms, "x-delay-topic": "another"}
-    await amqp.publish("delay", f"{DUE}{topic.name}", body, headers=headers)
-    assert (await pulled(topic, 2)).keys() == {"fine", "fine too"}
-    refused = await amqp.put_aside("can't be written")
+    good = [([f"m-{at}", *facts], b"1") for at in range(30)]
+    poison: tuple[list[object], bytes] = (["poison", *facts, "text/plain", {}, {"reply_to": reply_to}], b"2")
+    headers: HeadersType = {"x-delay-bundle": 31, "x-delay-due": now_ms, "x-delay-topic": "another"}
+    await amqp.publish("delay", f"{DUE}{topic.name}", bundle(*good[:20], poison, *good[20:]), headers=headers)
+    assert (await pulled(topic, 30)).keys() == {str(facts[0]) for facts, _ in good}
+    refused = await amqp.put_aside(reason)
     assert refused.body == b"2"
     assert await nothing_else_comes(topic)
 

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Final
 
 from aiormq import Channel
-from aiormq.exceptions import ChannelAccessRefused, ChannelNotFoundEntity
+from aiormq.exceptions import ChannelAccessRefused, ChannelNotFoundEntity, ChannelPreconditionFailed
 
 from bridge.broker.client import frames
 from bridge.broker.client.confirms import Confirms
@@ -76,7 +76,7 @@ class Publisher:
     async def publish(self, messages: Sequence[Outgoing]) -> list[BrokerUnavailable | None]:
         """Publishes all messages. Returns for each message None if it is confirmed, or the error. Even after an error
         the message may be in its queue, unless the error is a `NotPublished`. `Unroutable`: the broker has no queue for
-        the message. `Unpublishable`: the message can't be encoded.
+        the message. `Unpublishable`: the message can't be encoded, or RabbitMQ will never take it.
         """
         errors: list[BrokerUnavailable | None] = [None] * len(messages)
         for indexes in _without_repeated_ids(messages):
@@ -97,14 +97,27 @@ class Publisher:
 
     async def _publish_writable(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
         try:
-            return await self._burst(messages)
+            return await self._bursts(messages)
         except _Unwritable as unwritable:
             failed(Failure.UNWRITABLE, len(unwritable.errors))
             errors: list[BrokerUnavailable | None] = [unwritable.errors.get(at) for at in range(len(messages))]
         rest = [at for at, error in enumerate(errors) if error is None]
         if rest:
-            for at, error in zip(rest, await self._burst([messages[at] for at in rest]), strict=True):
+            for at, error in zip(rest, await self._bursts([messages[at] for at in rest]), strict=True):
                 errors[at] = error
+        return errors
+
+    async def _bursts(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
+        """Publishes the messages in one burst. If RabbitMQ closes the channel over one of them, publishes in halves
+        what it has not answered, until only that message is refused. It may have taken others already; their copies
+        are ghosts."""
+        errors = await self._burst(messages)
+        refused = [at for at, error in enumerate(errors) if isinstance(error, Unpublishable)]
+        if len(refused) > 1:
+            half = len(refused) // 2
+            for part in (refused[:half], refused[half:]):
+                for at, error in zip(part, await self._bursts([messages[at] for at in part]), strict=True):
+                    errors[at] = error
         return errors
 
     async def _burst(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
@@ -246,9 +259,9 @@ def _frames(channel: Channel, message: Outgoing) -> list[bytes]:
 
 async def _until_answered(
     channel: Channel, all_answered: asyncio.Future[None], *, to_others: bool
-) -> ExchangeRefused | None:
+) -> ExchangeRefused | Unpublishable | None:
     """Waits until RabbitMQ has answered for every message of a burst, and returns None. If RabbitMQ closed the channel
-    over an exchange of another application, returns the error for the messages without an answer.
+    over a message, or over an exchange of another application, returns the error for the messages without an answer.
 
     `all_answered`: the future of `Confirms.begin`. `to_others`: as in `Publisher`.
 
@@ -263,6 +276,9 @@ async def _until_answered(
         why = None if closing.cancelled() else closing.exception()
         if to_others and isinstance(why, ChannelNotFoundEntity | ChannelAccessRefused):
             return ExchangeRefused(str(why), missing=isinstance(why, ChannelNotFoundEntity))
+        if isinstance(why, ChannelPreconditionFailed):
+            # For example a `reply_to` that RabbitMQ keeps for itself, or a body beyond its `max_message_size`.
+            return Unpublishable(f"RabbitMQ refuses the message: {why}")
         raise BrokerUnavailable("the channel closed before RabbitMQ confirmed")
     finally:
         if not closing.done():
