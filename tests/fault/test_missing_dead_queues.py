@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
-from bridge.broker.ready.taken import ack_all
+import pytest
+
+from bridge.broker.declared.declare import Declarer
+from bridge.broker.ready.taken import Taken, ack_all
 from bridge.model.errors import QueueMissing
 from bridge.service.service import Service
 from tests.fault.crash import draft, pull, send
 from tests.fault.inside import running
 from tests.fault.stage import Stage
 from tests.forked_bridge import PATIENCE
+from topology.plan import Plan
 
 CHANNELS = 8  # of the taker
 ROUNDS = 20
@@ -49,6 +53,52 @@ async def test_gets_from_missing_queues_disturb_no_get_over_the_same_channels(st
                     await ack_all(answer)
 
         assert not first.message.channel.connection.is_closed
+
+
+async def test_letters_are_replayed_from_their_records_while_their_queue_is_declared_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = "declared-again"
+    begun, going_on = asyncio.Event(), asyncio.Event()
+    taken: list[str] = []
+    async with running(stage, **PATIENCE) as service:
+        declared, taker = service.context.broker.declared, service.context.broker.taker
+        for number in range(2):
+            await send(service, draft(topic, message_id=f"m-{number}", max_retry=0))
+            await pull(service, topic)
+            await service.settling.nack(topic, f"m-{number}", receipt=None, delay_ms=0, reason=None)
+        apply, take = Declarer.apply, taker.take
+
+        async def held(declarer: Declarer, wanted: Plan, *, existed: bool = False) -> None:
+            await apply(declarer, wanted, existed=existed)
+            if not existed and any(queue.name == f"dead.{topic}" for queue in wanted.queues):
+                begun.set()
+                await going_on.wait()
+
+        async def noted(queue: str, limit: int) -> list[Taken]:
+            taken.append(queue)
+            return await take(queue, limit)
+
+        monkeypatch.setattr(Declarer, "apply", held)
+        monkeypatch.setattr(taker, "take", noted)
+        await delete(service, f"dead.{topic}")
+        declared._dead.declared.discard(topic)
+        declaring = asyncio.create_task(declared.ensure_dead(topic))
+        await begun.wait()
+
+        assert await service.dead.head(topic) is None
+        assert await service.dead.replay_many(topic, 1) == 1
+        assert await service.dead.drop_many(topic, 1) == 1
+
+        going_on.set()
+        await declaring
+    assert f"dead.{topic}" not in taken
+
+
+async def delete(service: Service, queue: str) -> None:
+    channel = await (await service.context.broker.consuming.raw_connection()).channel()
+    await channel.queue_delete(queue)
+    await channel.close()
 
 
 async def test_letters_that_died_in_another_bridge_are_swept(stage: Stage) -> None:

@@ -98,6 +98,8 @@ class Dead:
             Unavailable
         """
         await self._store.learn_clock(self._records.keys.homes(topic))
+        if not await self._may_have_letters(topic):
+            return None
         try:
             taken = await self._taker.take(self._declared.dead_queue(topic), 1)
             for delivery in taken:
@@ -275,6 +277,8 @@ class Dead:
         Raises:
             Unavailable
         """
+        if self._declared.begins_dead(topic):
+            return False
         if self._declared.has_dead(topic):
             return True
         try:
@@ -284,7 +288,7 @@ class Dead:
         if depth:
             return True
         # RabbitMQ also counts no messages while a queue has no leader. A get from a new queue would end the connection
-        # then. If the queue is old, Redis lists its dead letters.
+        # then. If the queue is old, Redis lists its dead letters. Redis also lists those of a deleted queue.
         page = await self._lookup.page(
             topic, states=[State.DEAD], due_after_ms=None, due_before_ms=None, limit=1, cursor=None
         )
