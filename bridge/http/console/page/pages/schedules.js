@@ -11,23 +11,26 @@ import { toast } from '../toast.js';
 export const title = 'Schedules';
 
 export async function open({ params: [name], signal, show, guarded }) {
-  const state = { items: [], cursor: null, pages: 1 };
-  const load = () =>
-    guarded(async () => {
-      if (name) {
-        show(one(await get(path(name), { signal }), load));
-        return;
-      }
-      const items = [];
-      let cursor = '';
-      for (let at = 0; at < state.pages && cursor !== null; at += 1) {
-        const page = await get(withQuery('v1/schedules', { cursor }), { signal });
-        items.push(...page.items);
-        cursor = page.next_cursor;
-      }
-      Object.assign(state, { items, cursor });
-      show(list(state, load));
-    });
+  const state = { items: [], cursor: null, pages: 1, removing: false, loading: null };
+  const read = async () => {
+    if (name) {
+      show(one(await get(path(name), { signal }), load, state));
+      return;
+    }
+    const items = [];
+    let cursor = '';
+    for (let at = 0; at < state.pages && cursor !== null; at += 1) {
+      const page = await get(withQuery('v1/schedules', { cursor }), { signal });
+      items.push(...page.items);
+      cursor = page.next_cursor;
+    }
+    Object.assign(state, { items, cursor });
+    show(list(state, load));
+  };
+  const load = () => {
+    if (!state.removing) state.loading = guarded(read);
+    return state.loading;
+  };
   await every(5000, load, signal);
 }
 
@@ -66,13 +69,13 @@ function list(state, load) {
   )}`;
 }
 
-function one(schedule, load) {
+function one(schedule, load, state) {
   const { message } = schedule;
   return html` ${heading(
     html`Schedule: ${schedule.name}`,
     button('Send now', 'admin', () => act(schedule, 'trigger', 'Sent the message now.', load)),
     pauseButton(schedule, load),
-    button('Remove', 'admin', () => remove(schedule), { kind: 'danger' }),
+    button('Remove', 'admin', () => remove(schedule, state), { kind: 'danger' }),
   )}
   <p><a href=${link('schedules')}>All schedules</a></p>
   ${facts([
@@ -135,13 +138,23 @@ async function act(schedule, what, said, load) {
   load();
 }
 
-async function remove(schedule) {
+async function remove(schedule, state) {
   const result = await ask({
     title: 'Remove the schedule',
     action: 'Remove',
     danger: true,
     text: html`<p>No tick of <code>${schedule.name}</code> fires any more. Messages of former ticks stay.</p>`,
-    act: () => call('DELETE', path(schedule.name)),
+    act: async () => {
+      // The page asks no more for a schedule that may be gone.
+      state.removing = true;
+      await state.loading;
+      try {
+        return await call('DELETE', path(schedule.name));
+      } catch (error) {
+        state.removing = false;
+        throw error;
+      }
+    },
   });
   if (!result) return;
   toast(`Removed the schedule ${schedule.name}.`);
