@@ -73,7 +73,7 @@ async def _read_loops(store: Store, keys: Keys) -> None:
     own, other = (StoredIntents(store, keys, session) for session in ("own", "other"))
     assert await own.others(["of-1"], {"print-1"}, T0_MS) == []
     await own.begin({Note("of-1", "o-1", 1): Intent("print-1", 5)}, T0_MS)
-    wanted = Note("of-1", "o-2", 1)
+    wanted = Note("of-1", "order 2 of 3", 1)
     await other.begin({wanted: Intent("print-1", 7), Note("of-1", "o-3", 2): Intent("print-3", 7)}, T0_MS)
     (intent,) = await own.others(["of-1", "of-2"], {"print-1"}, T0_MS + 1)
     assert intent == Found("other", wanted, Intent("print-1", 7), ended=False)

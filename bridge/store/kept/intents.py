@@ -44,7 +44,7 @@ class Note(NamedTuple):
 
     @classmethod
     def named(cls, topic: str, name: str) -> Note:
-        message_id, _, tag = name.partition(" ")
+        message_id, _, tag = name.rpartition(" ")  # ids may have spaces
         return cls(topic, message_id, int(tag))
 
 
