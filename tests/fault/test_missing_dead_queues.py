@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bridge.broker.declared.declare import Declarer
+from bridge.broker.declared.declare import Declarer, NotAllowed
 from bridge.broker.ready.taken import Taken, ack_all
 from bridge.model.errors import QueueMissing
 from bridge.service.service import Service
@@ -93,6 +93,27 @@ async def test_letters_are_replayed_from_their_records_while_their_queue_is_decl
         going_on.set()
         await declaring
     assert f"dead.{topic}" not in taken
+
+
+async def test_letters_are_taken_although_their_queue_could_not_be_declared_here(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = "declared-elsewhere"
+    async with running(stage, **PATIENCE) as service, running(stage, **PATIENCE) as other:
+        await send(service, draft(topic, max_retry=0))
+        with monkeypatch.context() as refused:
+
+            async def refuse(*_: object, **__: object) -> None:
+                raise NotAllowed("not here")
+
+            refused.setattr(Declarer, "apply", refuse)
+            with pytest.raises(NotAllowed):
+                await service.context.broker.declared.ensure_dead(topic)
+        await pull(other, topic)
+        await other.settling.nack(topic, "it", receipt=None, delay_ms=0, reason=None)
+
+        assert await service.dead.head(topic) == "it"
+        assert await sweep(service, topic) == 1
 
 
 async def delete(service: Service, queue: str) -> None:

@@ -109,15 +109,15 @@ class Publisher:
 
     async def _bursts(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
         """Publishes the messages in one burst. If RabbitMQ closes the channel over one of them, publishes in halves
-        what it has not answered, until only that message is refused. It may have taken others already; their copies
-        are ghosts."""
+        what it has not answered, until only that message is refused. It may have taken some of the others in the first
+        burst. A consumer may get those twice, and no later error says that they were not published."""
         errors = await self._burst(messages)
         refused = [at for at, error in enumerate(errors) if isinstance(error, Unpublishable)]
         if len(refused) > 1:
             half = len(refused) // 2
             for part in (refused[:half], refused[half:]):
                 for at, error in zip(part, await self._bursts([messages[at] for at in part]), strict=True):
-                    errors[at] = error
+                    errors[at] = BrokerUnavailable(str(error)) if type(error) is NotPublished else error
         return errors
 
     async def _burst(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:

@@ -39,7 +39,7 @@ CLIENTS_ID = "x-delay-message-id"
 _EXCHANGE, _ROUTING_KEY = "x-delay-exchange", "x-delay-routing-key"
 # Headers never restored. CC and BCC of a producer would route a copy at once, without its delay. Only the broker writes
 # deaths and counts. With `HOLDING`, a queue of RabbitMQ 4.4 would hold a copy a second time.
-_ROUTING = {"CC": "x-delay-cc", "BCC": "x-delay-bcc"}
+_ROUTING = {"CC": "x-delay-cc", "BCC": "x-delay-bcc"}  # and their names in `delay.refused`
 NEVER_RESTORED = BROKER_HEADERS | {*_ROUTING, HOLDING}
 _PERSISTENT = 2
 # Epoch and nonce are numbers that Lua holds exactly. A header of another form was not written by a bridge.

@@ -164,10 +164,10 @@ class Declared:
         loss of a connection."""
         return self.wheel.is_declared and topic in self._dead.declared
 
-    def begins_dead(self, topic: str) -> bool:
-        """Whether this process is declaring the topic's dead queue. RabbitMQ may know the queue already. It has no
+    def is_declaring_dead(self, topic: str) -> bool:
+        """Whether this process is declaring the topic's dead queue now. RabbitMQ may know the queue already. It has no
         leader and no messages then, and a get from it would end the connection (541, noproc)."""
-        return self._young.begun(_letters(topic))
+        return topic in self._dead.declaring
 
     async def without_dead(self, topics: Sequence[str]) -> list[str]:
         """Returns the topics whose dead queue is missing. Declares nothing.

@@ -277,7 +277,7 @@ class Dead:
         Raises:
             Unavailable
         """
-        if self._declared.begins_dead(topic):
+        if self._declared.is_declaring_dead(topic):
             return False
         if self._declared.has_dead(topic):
             return True

@@ -1,10 +1,11 @@
-"""Tests two decisions before a burst is published: the stay in the wheel, and repeated ids."""
+"""Tests decisions around a burst: the stay in the wheel, repeated ids, and what follows a refusal."""
 
 import pytest
 
-from bridge.broker.client.publisher import Outgoing, _without_repeated_ids
+from bridge.broker.client.publisher import Outgoing, Publisher, _without_repeated_ids
 from bridge.broker.copies.properties import Properties
 from bridge.broker.publications import parked_ms
+from bridge.model.errors import BrokerUnavailable, NotPublished, Unpublishable
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,28 @@ def test_burst_is_split_so_that_no_id_is_in_a_part_twice(ids: str, parts: list[l
     messages = [Outgoing("", "q", Properties(message_id=message_id), b"") for message_id in ids]
 
     assert _without_repeated_ids(messages) == parts
+
+
+async def test_message_of_a_refused_burst_may_be_published_whatever_a_later_burst_says() -> None:
+    refused, busy = Unpublishable("406"), NotPublished("all channels are busy")
+    bursts: list[list[str]] = []
+
+    class Refusing(Publisher):
+        """RabbitMQ confirms `a`, closes the channel over `poison`, and has no channel for `d` alone."""
+
+        def __init__(self) -> None:
+            pass
+
+        async def _burst(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
+            ids = [message.routing_key for message in messages]
+            bursts.append(ids)
+            if "poison" in ids:
+                return [None if one == "a" else refused for one in ids]
+            return [busy if one == "d" else None for one in ids]
+
+    messages = [Outgoing("", one, Properties(message_id=one), b"") for one in ("a", "b", "poison", "c", "d")]
+    errors = await Refusing().publish(messages)
+
+    assert bursts == [["a", "b", "poison", "c", "d"], ["b", "poison"], ["b"], ["poison"], ["c", "d"]]
+    assert errors[:4] == [None, None, refused, None]
+    assert type(errors[4]) is BrokerUnavailable
