@@ -245,6 +245,18 @@ def test_a_pull_that_meets_the_delivery_of_a_dead_process_publishes_its_lease_co
     another_pull_ends_its_lease_once(steps)
 
 
+def test_move_of_a_nacked_message_keeps_the_delivery_of_a_dead_process(steps: Transitions) -> None:
+    pull_without_a_lease_copy(steps)
+    steps.nack(at=0, delay_ms=0, body_kept=False, twice=False, dies="")
+    steps.move(at=0, delay_ms=60_000, twice=False, dies="")
+    steps.all_invariants_hold()
+    steps.a_process_with_deliveries_dies(at=0)
+    returned(steps)
+    steps.time_passes(by_ms=HOUR_MS)
+    fire(steps)
+    assert state(steps) is State.READY
+
+
 def pull_clients_own_without_a_lease_copy(steps: Transitions) -> None:
     steps.a_client_delays_by_key_alone(name="a", delay_ms=0, max_retry=1, direct=False)
     fire(steps)

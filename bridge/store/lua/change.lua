@@ -39,7 +39,7 @@ if ARGV[18] == '1' or expires ~= moved_expires or max_retry ~= r[MAX_RETRY] or l
 elseif next_epoch or due ~= r[DUE] then
   note(r, ARGV[20], WAS_MOVED, next_epoch and arrives - now or -1, '')
 end
-r[EXPIRES], r[MAX_RETRY], r[DELIVERED], r[LABELS] = expires, max_retry, nil, labels
+r[EXPIRES], r[MAX_RETRY], r[LABELS] = expires, max_retry, labels
 if ARGV[12] ~= '' then r[TERM] = ARGV[13] == '1' and due > now or nil end
 if ARGV[18] == '1' then
   free(r)
@@ -49,7 +49,7 @@ if not next_epoch then
   r[LAST] = math.max(r[LAST], due)
   make_waiting(r, due, r[ARRIVES])
 else
-  r[EPOCH], r[NONCE] = next_epoch, next_nonce
+  r[EPOCH], r[NONCE], r[DELIVERED] = next_epoch, next_nonce, nil
   make_waiting(r, due, arrives)
 end
 return answer('changed', r)
