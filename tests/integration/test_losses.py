@@ -179,6 +179,46 @@ async def test_an_older_message_of_an_id_that_comes_first_after_a_loss_supersede
                 found.add(message["body"])
 
 
+@pytest.mark.timeout(180)
+async def test_messages_that_a_failover_has_forgotten_come_beside_the_next_ones_of_their_ids(
+    rabbit: RabbitNode, servers: Servers, local_dir: Path
+) -> None:
+    with servers.redis_node(local_dir / "redis-forgets") as redis_node:
+        async with own_bridge(rabbit, redis_node.url, local_dir) as own, Redis.from_url(redis_node.url) as redis:
+            topic = own.topic
+            await topic.send("first", id="deleted", delay="1h")
+            await topic.delete("deleted")
+            for name in ("acked", "used twice"):
+                await topic.send("first", id=name)
+                await topic.ack(await topic.pull_one())
+
+            # A replica has this, and not the calls that follow.
+            kept: dict[bytes, Any] = {key: await redis.dump(key) async for key in redis.scan_iter()}
+            for name in ("acked", "deleted", "used twice"):
+                await topic.send("forgotten", id=name, delay="6s")
+            for key in [key async for key in redis.scan_iter()]:
+                await (redis.restore(key, 0, kept[key], replace=True) if key in kept else redis.delete(key))
+
+            for name in ("acked", "deleted", "used twice"):
+                await topic.send("second", id=name, delay="1s")
+            wanted = {
+                f"{word} {name}" for word in ("forgotten", "second") for name in ("acked", "deleted", "used twice")
+            }
+            wanted.add("third used twice")
+            found: dict[str, Json] = {}
+            while found.keys() != wanted:
+                message = await topic.pull_one(lease="1h")
+                await topic.ack(message)
+                name = message["headers"].get("x-delay-message-id", message["id"])
+                found[f"{message['body']} {name}"] = message
+                assert found.keys() <= wanted
+                if (message["id"], message["body"]) == ("used twice", "second"):
+                    await topic.send("third", id="used twice")
+            assert {name: "~born" in one["id"] for name, one in found.items()} == {
+                name: name.startswith("forgotten") for name in wanted
+            }
+
+
 async def test_topic_with_an_evicted_record_can_be_removed(topic: Topic, store: Store) -> None:
     await topic.send(id="evicted", delay="1h")
     await topic.send(id="kept", delay="1h")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bridge.model.message import Copy, Record, State
 from bridge.model.timeline import MOST, What
-from bridge.store.messages.records import AHEAD_MS
+from bridge.store.messages.records import AHEAD_MS, NamedBefore
 from tests.property.world import Broker, Kept
 
 TAKE_OVER_AFTER_MS = 10_000
@@ -88,13 +88,15 @@ def entered(copy: Copy, record: Record | None, now_ms: int) -> str:
     return "entered" if record is not None or now_ms < copy.due_ms else "unanswered"
 
 
-def judged(copy: Copy, kept: Kept) -> str:
+def judged(copy: Copy, kept: Kept, named: NamedBefore = NamedBefore.MESSAGE) -> str:
     """The relation of a copy to its record: `new` (no record), `its` (the live copy), `another` (of a life that the
     record does not know), `ghost` or `ahead`."""
     record = kept.record
     if record is None:
         return "new"
     if is_of_another_life(copy, kept):
+        return "another"
+    if is_of_forgotten(copy, kept, named):
         return "another"
     epoch = max(1, copy.epoch)
     ghost = "another" if is_of_lost_time(copy, kept) else "ghost"
@@ -122,6 +124,26 @@ def is_of_lost_time(copy: Copy, kept: Kept) -> bool:
     if record is None or kept.found_ms is None or copy.epoch == 0:
         return False
     return copy.created_ms < kept.found_ms and copy.created_ms not in (kept.born_ms, record.created_ms)
+
+
+def is_known(copy: Copy, kept: Kept) -> bool:
+    """Whether the record had the copy's message before its own, or can't tell."""
+    return not kept.known_ms or copy.created_ms <= kept.known_ms[0] or copy.created_ms in kept.known_ms
+
+
+def is_of_forgotten(copy: Copy, kept: Kept, named: NamedBefore) -> bool:
+    """Whether the copy is of a message that was begun after all that the record knows of the id, but its own."""
+    record = kept.record
+    if record is None or copy.epoch == 0 or copy.created_ms == record.created_ms or copy.nonce in kept.refused:
+        return False
+    if (record.epoch, record.nonce) == (copy.epoch, copy.nonce):
+        return False
+    is_later = copy.created_ms > record.created_ms
+    if is_later and is_live(record) and record.epoch < copy.epoch:
+        return False
+    if named is NamedBefore.MESSAGE:
+        return is_later or not is_known(copy, kept)
+    return named is NamedBefore.FORMER and is_later and record.state is not State.DELETED
 
 
 def has_forgotten(copy: Copy, record: Record | None) -> bool:
@@ -171,13 +193,19 @@ def superseded(copy: Copy, kept: Kept) -> bool:
         return False
     if is_of_another_life(copy, kept) or is_of_lost_time(copy, kept) or has_forgotten(copy, record):
         return False
+    if copy.created_ms > record.created_ms:
+        return False  # it may be of a forgotten message
+    if copy.created_ms != record.created_ms and not is_known(copy, kept):
+        return False
     return record.state.ended or record.epoch > copy.epoch
 
 
-def fired(copy: Copy, kept: Kept, now_ms: int, *, paused: bool, adopt: bool, named: bool) -> str:
-    record, which = kept.record, judged(copy, kept)
-    if named and has_forgotten(copy, record):
+def fired(copy: Copy, kept: Kept, now_ms: int, *, paused: bool, adopt: bool, named: NamedBefore) -> str:
+    record, which = kept.record, judged(copy, kept, named)
+    if named is NamedBefore.MESSAGE and has_forgotten(copy, record):
         which, record = "new", None
+    if named is NamedBefore.FORMER and not adopt and is_of_forgotten(copy, kept, named):
+        which = "another" if is_of_another_life(copy, kept) else "ahead"
     if copy.epoch == 0 and record is not None:
         # A message of an AMQP client. Under the id of a message that certainly lives, it is that one or a duplicate.
         which = "new" if is_free_for_client(record, now_ms) else "its" if record.nonce == copy.nonce else "ghost"

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from bridge.local.redis import RedisNode
-from bridge.model.message import Copy, Envelope, State
+from bridge.model.message import Copy, Envelope, State, own_life_id
 from bridge.model.timeline import What
 from bridge.service.protocol.successors import successor
 from bridge.store.messages.records import AHEAD_MS
 from bridge.store.messages.timelines import transitions
 from tests.property.test_transitions import DAY_MS, HOUR_MS, Transitions, connected_store
+from tests.property.world import PlacedCopy
 
 
 @pytest.fixture
@@ -370,6 +371,93 @@ def test_later_message_that_a_failover_has_forgotten_is_no_ghost_of_the_ended_on
         steps.ack(name="a", at=0, fenced=False, twice=False)
 
 
+def comes_under_an_id_of_its_own(steps: Transitions, own: PlacedCopy) -> None:
+    """`own`: the copy of the message that Redis has forgotten."""
+    steps.world.go_on(own.copy.due_ms, {})
+    place = next(place for place in ("wheel", "ready") if own in getattr(steps.broker("a"), place))
+    before, at = steps.record("a"), [one for _, one in steps.copies(place)].index(own)
+    if place == "wheel":
+        fire(steps, at)
+    else:
+        pull(steps, at)
+    assert steps.record("a") == before
+    renamed = own_life_id("a", own.copy.created_ms)
+    fire(steps, [name for name, _ in steps.copies("wheel")].index(renamed))
+    record = steps.record(renamed)
+    assert record is not None
+    assert record.state is State.READY
+
+
+@pytest.mark.parametrize("then", ["nothing", "lease", "ack", "delete", "ack and send"])
+@pytest.mark.parametrize("forgotten", ["a wait", "a release", "a lease", "a nack"])
+def test_message_that_a_failover_has_forgotten_comes_beside_the_next_one_of_its_id(
+    steps: Transitions, forgotten: str, then: str
+) -> None:
+    sent(steps)
+    pull(steps)
+    steps.ack(name="a", at=0, fenced=False, twice=False)
+    steps.time_passes(by_ms=1)
+    before, known = kept_by_redis(steps), list(steps.broker("a"))
+    sent(steps, 1_000 if forgotten == "a wait" else 0)
+    if forgotten in ("a lease", "a nack"):
+        pull(steps, [one for _, one in steps.copies("ready")].index(steps.broker("a").ready[-1]))
+    if forgotten == "a nack":
+        steps.nack(at=0, delay_ms=1_000, body_kept=True, twice=False, dies="")
+    own = max((one for one in steps.broker("a") if one not in known), key=lambda one: one.copy.epoch)
+    fail_over_to(steps, before)
+    steps.time_passes(by_ms=1)
+    sent(steps)
+    if then == "lease":
+        pull(steps, [one for _, one in steps.copies("ready")].index(steps.broker("a").ready[-1]))
+    elif then == "delete":
+        steps.delete(name="a", release=False, twice=False, even_releasing=True)
+    elif then != "nothing":
+        steps.ack(name="a", at=0, fenced=False, twice=False)
+    if then == "ack and send":
+        steps.time_passes(by_ms=1)
+        sent(steps)
+
+    comes_under_an_id_of_its_own(steps, own)
+
+
+def test_record_knows_the_last_eight_messages_of_its_id(steps: Transitions) -> None:
+    for _ in range(12):
+        sent(steps)
+        steps.ack(name="a", at=0, fenced=False, twice=False)
+        steps.time_passes(by_ms=1)
+    record = steps.record("a")
+    assert record is not None
+    assert steps.kept["a"].known_ms == tuple(record.created_ms - back_ms for back_ms in range(8, 0, -1))
+
+
+@pytest.mark.parametrize("end", ["lease", "ack", "delete"])
+def test_replacement_that_a_failover_has_forgotten_comes_beside_the_message_that_it_replaced(
+    steps: Transitions, end: str
+) -> None:
+    sent(steps)
+    before, known = kept_by_redis(steps), list(steps.broker("a"))
+    steps.time_passes(by_ms=1)
+    steps.put_another_in_its_place(at=0, delay_ms=1_000, ttl_ms=-1, max_retry=1, kept=b"", twice=False, dies="")
+    (own,) = [one for one in steps.broker("a") if one not in known]
+    fail_over_to(steps, before)
+    pull(steps)
+    if end == "ack":
+        steps.ack(name="a", at=0, fenced=False, twice=False)
+    elif end == "delete":
+        steps.delete(name="a", release=False, twice=False, even_releasing=True)
+    record = steps.record("a")
+    steps.time_passes(by_ms=1_000)
+    fire(steps, [one for _, one in steps.copies("wheel")].index(own))
+    if end == "delete":
+        assert {name for name, _ in steps.copies("wheel")} == {"a"}
+        return
+    (again,) = [one for one in steps.broker("a").wheel if one.copy.asked]
+    fire(steps, [one for _, one in steps.copies("wheel")].index(again), believed=True)
+
+    assert steps.record("a") == record
+    assert own_life_id("a", own.copy.created_ms) in {name for name, _ in steps.copies("wheel")}
+
+
 def test_direct_message_is_entered_after_redis_was_emptied(steps: Transitions) -> None:
     steps.publish_under_a_made_id(delay_ms=1_000, fast_ms=0, max_retry=0, direct=True)
     steps.redis_is_emptied()
@@ -439,6 +527,7 @@ def kept_by_redis(steps: Transitions) -> dict[str, tuple[bytes, int]]:
 def fail_over_to(steps: Transitions, before: dict[str, tuple[bytes, int]]) -> None:
     """Goes back to what Redis kept then, as a replica does that had not got the last writes."""
     steps.world.clear()
+    steps.lost.add("a")
     for key, (dumped, ttl_ms) in before.items():
         steps.world.command("RESTORE", key, max(0, ttl_ms), dumped)
     steps.forgotten("a")

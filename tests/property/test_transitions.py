@@ -26,12 +26,12 @@ from hypothesis.stateful import (
 
 from bridge.broker.copies import bundles
 from bridge.broker.copies.bundles import Packed
+from bridge.broker.copies.classify import Due
 from bridge.broker.copies.entries import decode, encode
 from bridge.broker.copies.windows import NEAR_MS
 from bridge.broker.publications import Publication, Route, parked_ms
 from bridge.local.redis import RedisNode
-from bridge.loops.checkpoint.batches import NAMED_KINDS
-from bridge.loops.checkpoint.verdicts import Decision, Drop, Hold, Perform, after_fire, after_return
+from bridge.loops.checkpoint.verdicts import Decision, Drop, Hold, Perform, after_fire, after_return, named
 from bridge.model.errors import StoreUnavailable
 from bridge.model.message import Copy, CopyKind, Envelope, Message, Record, State, aside_id
 from bridge.model.timeline import MOST, What
@@ -47,7 +47,7 @@ from bridge.store.client import Store
 from bridge.store.messages import envelopes as envelopes_kept
 from bridge.store.messages.outcomes import Outcome
 from bridge.store.messages.records import Claim as Asked
-from bridge.store.messages.records import Confirmation, Entry
+from bridge.store.messages.records import Confirmation, Entry, NamedBefore
 from bridge.store.messages.timelines import transitions
 from bridge.store.messages.verdicts import FireVerdict, LeaseVerdict, ReplaceVerdict, RetryVerdict
 from tests.effective import effective
@@ -93,6 +93,7 @@ class Transitions(RuleBasedStateMachine):
         self.direct: set[str] = set()
         self.used: set[str] = set()
         self.timelines: dict[str, list[What]] = {}
+        self.lost: set[str] = set()  # ids of which Redis has lost a record
         self.entering: dict[str, PlacedCopy] = {}  # by the id that the bridge made, which nobody else knows yet
 
     def teardown(self) -> None:
@@ -200,9 +201,8 @@ class Transitions(RuleBasedStateMachine):
 
     def put(self, name: str, publication: Publication, *, recorded: bool) -> PlacedCopy:
         parked = 0 if publication.route is not Route.WHEEL else parked_ms(publication.left_ms, exact=publication.exact)
-        named = publication.kind in NAMED_KINDS
         arrives_ms = self.world.now_ms + parked
-        placed = PlacedCopy(copy=publication.copy, arrives_ms=arrives_ms, recorded=recorded, named=named)
+        placed = PlacedCopy(copy=publication.copy, arrives_ms=arrives_ms, recorded=recorded, kind=publication.kind)
         broker = self.broker(name)
         where = {Route.WHEEL: broker.wheel, Route.READY: broker.ready, Route.DEAD: broker.dead}[publication.route]
         where.append(placed)
@@ -274,8 +274,10 @@ class Transitions(RuleBasedStateMachine):
         self.begin_life(publication.copy.id)
         self.put(publication.copy.id, publication, recorded=False)
 
-    def cause(self, script: str, copy: Copy, wanted: str) -> str:
+    def cause(self, script: str, copy: Copy, wanted: str, named: NamedBefore = NamedBefore.MESSAGE) -> str:
         """What may end an end: the script, or a copy that begins a new life."""
+        if named is not NamedBefore.FORMER and copy.id not in self.lost and wanted in ("made", "another"):
+            assert not model.is_of_forgotten(copy, self.kept[copy.id], NamedBefore.MESSAGE)
         if copy.epoch == 0:
             return model.CLIENTS_OWN
         begins = wanted not in ("ghost", "another") and model.has_forgotten(copy, self.record(copy.id))
@@ -579,9 +581,10 @@ class Transitions(RuleBasedStateMachine):
         now_ms = self.world.now_ms
         copy = placed.copy
         adopt = believed and copy.asked > 0
-        wanted = model.fired(copy, self.kept[name], now_ms, paused=paused, adopt=adopt, named=placed.named)
-        call = self.world.records.fire(copy, paused_ms=5_000 if paused else 0, adopt=adopt, named=placed.named)
-        cause = self.cause("fire", copy, wanted)
+        item = Due(tag=1, original=copy, copy=copy, kind=placed.kind, stranded_ms=max(0, placed.arrives_ms - now_ms))
+        wanted = model.fired(copy, self.kept[name], now_ms, paused=paused, adopt=adopt, named=named(item))
+        call = self.world.records.fire(copy, paused_ms=5_000 if paused else 0, adopt=adopt, named=named(item))
+        cause = self.cause("fire", copy, wanted, named(item))
         outcome = self.run_script(name, call, twice=twice, cause=cause)
         assert outcome.verdict == wanted
         if wanted in ("release", "made"):
@@ -590,10 +593,7 @@ class Transitions(RuleBasedStateMachine):
         if wanted == "made":
             self.run_script(name, self.world.records.keep(outcome.found, kept), twice=twice)
             assert self.shown(name) == kept
-        stranded_ms = max(0, placed.arrives_ms - now_ms)
-        return self.perform(
-            name, after_fire(self.world.records, copy, outcome, stranded_ms), recorded=wanted == "hold", dies=dies
-        )
+        return self.perform(name, after_fire(self.world.records, item, outcome), recorded=wanted == "hold", dies=dies)
 
     @precondition(lambda self: self.copies("wheel", direct=True))
     @rule(at=at)
@@ -1020,6 +1020,7 @@ class Transitions(RuleBasedStateMachine):
     def a_record_is_lost(self, name: str, really: bool) -> None:
         if really:
             self.world.lose(name)
+            self.lost.add(name)
             self.forgotten(name)
 
     @rule(name=ids, delay_ms=delays_ms, really=rarely)
@@ -1030,6 +1031,7 @@ class Transitions(RuleBasedStateMachine):
 
     def redis_is_emptied(self) -> None:
         self.world.clear()
+        self.lost.update(self.kept)
         for name in self.kept:
             self.forgotten(name)
 

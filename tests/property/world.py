@@ -7,9 +7,10 @@ import re
 from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from struct import iter_unpack
 from typing import Any, TypeVar
 
-from bridge.model.message import Copy, Record, State
+from bridge.model.message import Copy, CopyKind, Record, State
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.keys import INDEXES, Keys
@@ -21,7 +22,7 @@ Found = TypeVar("Found")
 BORN_MS = 4_102_444_800_000
 """The clock at the start of an example. It is later than any real clock, so no key expires while the example runs."""
 
-_FIELDS = 16  # of a record, without the last six, which most records do not have
+_FIELDS = 16  # of a record, without the last seven, which most records do not have
 _PLACE: Any = re.compile(rb"(?:^!\d{13}|\n)\d{13}([^\n]*)(?:\n|$)")  # a due moment, then the id
 
 RETENTION_MS, TOMBSTONE_MS = 3_600_000, 7 * 86_400_000
@@ -47,7 +48,8 @@ class Kept:
     envelope's own key, None without one. `claimed_ms`: above 0 while no send of the message
     was confirmed or answered; for an unconfirmed record the moment of its claim. `kept`: the envelope in
     the record, or 1 if it has its own key. `born_ms`: when the record's life began; None where it does not know.
-    `found_ms`: when a copy made the record that Redis had lost; None if none did. `delivered`: the nonce of the
+    `found_ms`: when a copy made the record that Redis had lost; None if none did. `known_ms`: when the
+    id's messages before this one were created, the latest eight. `delivered`: the nonce of the
     unacknowledged delivery in place of the lease copy that the record names, 0 for an AMQP client's own message; None
     without one. `labels`: the entries of the id in the index of labels. `refused`: the nonces of the copies that a call
     was refused to name, as the test knows them."""
@@ -59,6 +61,7 @@ class Kept:
     kept: bytes | int
     born_ms: int | None
     found_ms: int | None
+    known_ms: tuple[int, ...]
     delivered: int | None
     timeline: bytes  # as the record has it
     scores: dict[str, int]  # by index, with `forget`; only the indexes that list the id
@@ -75,7 +78,7 @@ class PlacedCopy:
     recorded: bool  # a script has seen the copy, so the record must outlive it
     direct: bool = False  # it goes from the wheel to the ready queue without the checkpoint
     bundle: int = 0  # the bundle that carries it; 0: none
-    named: bool = True  # its kind says that a record has named a copy of its message
+    kind: CopyKind = CopyKind.PLAIN
     done: bool = False  # the checkpoint has handled this copy, and not yet all others of its bundle
     lease_copy: Copy | None = None  # a process has leased it, and neither acknowledged it nor published this copy
 
@@ -144,11 +147,12 @@ class World:
         ttl_ms, apart_ttl_ms, timeline, *rest = self.command("EVAL", _SNAPSHOT, len(keys), *keys, message_id)
         scores, fields = rest[: len(INDEXES) + 1], rest[len(INDEXES) + 1 :]
         record, claimed_ms, kept, delivered, born_ms, found_ms = None, 0, b"", None, None, None
+        known_ms: tuple[int, ...] = ()
         if not fields:
             self.refused.pop(message_id, None)
         else:
             (state, *numbers, reason, claimed_ms, kept) = fields[:_FIELDS]
-            delivered, labels, born_ms, found_ms = _optional(fields)
+            delivered, labels, born_ms, found_ms, known_ms = _optional(fields)
             values: Any = (State(state), *numbers, reason.decode(), labels.decode())
             stored = Record(self.topic, message_id, *values)
             due_ms = stored.created_ms + stored.due_ms
@@ -164,6 +168,7 @@ class World:
             kept=kept,
             born_ms=born_ms,
             found_ms=found_ms,
+            known_ms=known_ms,
             delivered=delivered,
             timeline=timeline,
             scores={name: int(score) for name, score in zip((*INDEXES, "forget"), scores, strict=True) if score != b""},
@@ -202,10 +207,11 @@ class World:
             self.command("DEL", *keys.record(self.topic, message_id)[:2])
 
 
-def _optional(fields: list[Any]) -> tuple[int | None, bytes, int | None, int | None]:
-    """The fields that most records do not have: DELIVERED, LABELS, BORN and FOUND."""
-    delivered, labels, born_ms, _, _, found_ms = [*fields[_FIELDS:], *[None] * 6][:6]
-    return delivered, labels or b"", born_ms, found_ms
+def _optional(fields: list[Any]) -> tuple[int | None, bytes, int | None, int | None, tuple[int, ...]]:
+    """The fields that most records do not have: DELIVERED, LABELS, BORN, FOUND and KNOWN."""
+    delivered, labels, born_ms, _, _, found_ms, known = [*fields[_FIELDS:], *[None] * 7][:7]
+    known_ms = tuple(int.from_bytes(moment) for (moment,) in iter_unpack("6s", known or b""))
+    return delivered, labels or b"", born_ms, found_ms, known_ms
 
 
 async def _awaited(asked: Awaitable[Found]) -> Found:

@@ -27,6 +27,7 @@ from bridge.loops.checkpoint.verdicts import (
     after_fire,
     after_return,
     count_of,
+    named,
     undelivered,
 )
 from bridge.metrics.messages import GHOSTS
@@ -62,11 +63,6 @@ RETRY_MS = 500  # the pause before a copy that could not be published is tried a
 _UNNAMED_MS = 5_000  # the pause before Redis is asked again, if this version has no rule for its answer
 _UNDECLARABLE_MS = 30_000  # the pause before RabbitMQ is asked again for a queue that it refuses
 _PAUSED_MS = 5_000  # the pause before Redis is asked again about a due copy of a paused topic
-
-
-NAMED_KINDS = frozenset((CopyKind.PLAIN, CopyKind.CHECKED, CopyKind.LEASE, CopyKind.RETRY))
-"""The kinds whose copies belong to messages that a record has named before. A `MOVE` copy is not among them: it may be
-of a replacement that no record has named."""
 
 _RELEASES = frozenset((Route.READY, Route.TARGET))
 
@@ -241,9 +237,13 @@ class Batches:
         if isinstance(item, Returned):
             return self._records.returned(item.copy, by_ttl=item.by_ttl)
         paused_ms = _PAUSED_MS if policy.paused else 0
-        adopt, named = item.copy.asked >= ADOPT_AFTER_ASKED, item.kind in NAMED_KINDS
         return self._records.fire(
-            item.copy, paused_ms=paused_ms, adopt=adopt, named=named, waited_ms=item.waited_ms, short_ms=short_ms()
+            item.copy,
+            paused_ms=paused_ms,
+            adopt=item.copy.asked >= ADOPT_AFTER_ASKED,
+            named=named(item),
+            waited_ms=item.waited_ms,
+            short_ms=short_ms(),
         )
 
     def _decision(self, item: Item, outcome: Asked, policy: Effective) -> Decision:
@@ -251,7 +251,7 @@ class Batches:
         if isinstance(item, Returned):
             returned = cast("Outcome[ReturnedVerdict]", outcome)
             return after_return(self._records, item.copy, returned, item.reason, policy)
-        return after_fire(self._records, item.copy, cast("Outcome[FireVerdict]", outcome), item.stranded_ms)
+        return after_fire(self._records, item, cast("Outcome[FireVerdict]", outcome))
 
     def _note_arrival(self, case: Case) -> None:
         """Adds a callback to the publication of a release, which notes the moment of the publisher confirm. If a caller

@@ -6,6 +6,7 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import assert_never
 
+from bridge.broker.copies.classify import Due
 from bridge.broker.copies.open_bundle import EARLY_AT_MOST_MS
 from bridge.broker.publications import Publication, Route
 from bridge.model.fast_dataclass import fast_dataclass
@@ -16,7 +17,7 @@ from bridge.service.protocol.successors import as_recorded, dead, in_its_own_lif
 from bridge.service.pulling.lease_copies import missing_step
 from bridge.service.pulling.leasing import AHEAD_PARKED_MS
 from bridge.store.messages.outcomes import Outcome
-from bridge.store.messages.records import Records
+from bridge.store.messages.records import NamedBefore, Records
 from bridge.store.messages.verdicts import BuryVerdict, FireVerdict, LeaseCopyVerdict, RetryVerdict, ReturnedVerdict
 
 ADOPT_AFTER_ASKED = 60
@@ -78,9 +79,26 @@ Decision = Hold | Drop | Perform
 """What the checkpoint does with one copy."""
 
 
-def after_fire(records: Records, copy: Copy, outcome: Outcome[FireVerdict], stranded_ms: int) -> Decision:
-    """Decides about a copy out of the wheel. `stranded_ms`: what was left of its delay when a slot was missing, else
-    0."""
+def named(item: Due) -> NamedBefore:
+    """Returns what a record has named for certain, as the kind of a copy out of the wheel shows."""
+    match item.kind:
+        case CopyKind.PLAIN | CopyKind.CHECKED | CopyKind.RETRY:
+            return NamedBefore.MESSAGE
+        case CopyKind.MOVE:
+            return NamedBefore.FORMER
+        case CopyKind.LEASE:
+            # The lease copy of an AMQP client's own copy has epoch 2, and another moment of creation after each
+            # delivery of that copy.
+            return NamedBefore.MESSAGE if item.copy.epoch > 2 else NamedBefore.NOTHING
+        case CopyKind.HOLD:
+            return NamedBefore.NOTHING if item.copy.asked else NamedBefore.MESSAGE
+        case _:
+            assert_never(item.kind)
+
+
+def after_fire(records: Records, item: Due, outcome: Outcome[FireVerdict]) -> Decision:
+    """Decides about a copy out of the wheel."""
+    copy, stranded_ms = item.copy, item.stranded_ms
     match outcome.verdict:
         case FireVerdict.RELEASE | FireVerdict.MADE:
             return _released(records, as_recorded(copy, outcome.found), outcome)
@@ -92,7 +110,7 @@ def after_fire(records: Records, copy: Copy, outcome: Outcome[FireVerdict], stra
         case FireVerdict.BESIDE:
             return _held(copy, outcome, EARLY_AT_MOST_MS + stranded_ms)
         case FireVerdict.AHEAD:
-            return _ask_later(copy, outcome.extra)
+            return _ask_later(copy, outcome.extra, _asked_kind(item.kind))
         case FireVerdict.ANOTHER:
             return Perform(Publish(in_its_own_life(copy)))
         case FireVerdict.BURY:
@@ -132,7 +150,7 @@ def after_return(
         case ReturnedVerdict.DELIVERED:
             return Perform(missing_step(records, copy, outcome))
         case ReturnedVerdict.AHEAD:
-            return _ask_later(copy, 0)
+            return _ask_later(copy, 0, CopyKind.HOLD)
         case ReturnedVerdict.EXPIRED:
             return Drop(Counted.EXPIRED)
         case ReturnedVerdict.GHOST:
@@ -183,14 +201,28 @@ def _held(copy: Copy, outcome: Outcome[FireVerdict], left_at_most_ms: int) -> De
     return Perform(Publish(Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD, shares=True)))
 
 
-def _ask_later(copy: Copy, after_ms: int) -> Decision:
+def _asked_kind(kind: CopyKind) -> CopyKind:
+    """Returns the kind of a copy that the checkpoint asks about again. `named` must return the same, and the copy must
+    not pass the checkpoint by."""
+    match kind:
+        case CopyKind.PLAIN | CopyKind.CHECKED:
+            return CopyKind.CHECKED
+        case CopyKind.RETRY | CopyKind.MOVE:
+            return kind
+        case CopyKind.LEASE | CopyKind.HOLD:
+            return CopyKind.HOLD
+        case _:
+            assert_never(kind)
+
+
+def _ask_later(copy: Copy, after_ms: int, kind: CopyKind) -> Decision:
     """Returns the decision to put a copy back into the wheel, because the copy is newer than its record. The checkpoint
     asks about it again later. `after_ms`: the ms until the copy that the record names is due, added to the usual pause;
     0: only the pause."""
     asked = replace(copy, asked=copy.asked + 1)
     pause_ms = _FIRST_PARKED_MS[copy.asked] if copy.asked < len(_FIRST_PARKED_MS) else AHEAD_PARKED_MS
     left_ms = after_ms + pause_ms
-    publication = Publication(copy=asked, route=Route.WHEEL, left_ms=left_ms, exact=False, kind=CopyKind.HOLD)
+    publication = Publication(copy=asked, route=Route.WHEEL, left_ms=left_ms, exact=False, kind=kind)
     return Perform(Publish(publication))
 
 

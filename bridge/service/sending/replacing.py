@@ -1,8 +1,8 @@
 """Sends a message that replaces the live message of the same id, if there is one.
 
 `succession.py` publishes the successor before the record names it, so at every moment either the old or the new message
-is live. A crash in between leaves the old message, and a copy of the new message. The checkpoint accepts that copy only
-if the old message is still live a minute after the copy was due.
+is live. A crash in between leaves the old message, and a copy of the new message. A minute after that copy is due, the
+checkpoint puts it in place of the old message, or releases it under an id of its own if the old message has moved on.
 """
 
 from __future__ import annotations

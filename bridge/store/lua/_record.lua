@@ -26,6 +26,8 @@
 -- FOUND is missing in most records: when the record was made from a copy of the bridge, as Redis had lost the record. Of the
 -- life before, this one knows only the message of that copy, which BORN tells. So a copy of another message of that time is
 -- no ghost, whatever its epoch is: the id may have been used again before the loss.
+-- KNOWN is missing in most records: the moments of creation of the id's messages before this one, as far as the record had
+-- them. The latest KNOWN_MAX, of six bytes each; every message up to the first one counts as known too.
 -- A timeline may follow the array, as a second msgpack value: a string. It is missing while the record itself tells it.
 -- Its first byte counts its transitions, and the second one is the length of the last. Each transition is six msgpack
 -- values, the oldest first: what, its moment relative to CREATED, the attempts made, a number, who, and a reason.
@@ -38,13 +40,13 @@
 -- exclamation mark, that moment, the due moment, the id, a line break, and the labels. No label begins as a note does.
 local STATE, EPOCH, NONCE, CREATED, DUE, EXPIRES, ATTEMPTS, MAX_RETRY = 1, 2, 3, 4, 5, 6, 7, 8
 local ARRIVES, LAST, LEASE_UNTIL, ENDED, FORGET, REASON, CLAIMED, KEPT, DELIVERED = 9, 10, 11, 12, 13, 14, 15, 16, 17
-local LABELS, BORN, REFUSED, TERM, FOUND = 18, 19, 20, 21, 22
+local LABELS, BORN, REFUSED, TERM, FOUND, KNOWN = 18, 19, 20, 21, 22, 23
 local UNCONFIRMED, WAITING, READY, LEASED, ACKED, EXPIRED, DEAD, DELETED = 0, 1, 2, 3, 4, 5, 6, 7
 local FIRST_INDEX, LAST_INDEX, HERE_MAX = 2, 11, 512
 local WAS_SENT, WAS_REPLACED, WAS_MOVED, WAS_RELEASED, WAS_LEASED, WAS_EXTENDED = 1, 2, 3, 4, 5, 6
 local WAS_RETURNED, WAS_NACKED, WAS_RETRIED, WAS_BURIED, WAS_REPLAYED = 7, 8, 9, 10, 11
 local WAS_ACKED, WAS_EXPIRED, WAS_DELETED, WAS_DROPPED, WAS_RESTORED, WAS_CHANGED = 12, 13, 14, 15, 16, 17
-local TIMELINE_MAX, TIMELINE_REASON_MAX, REFUSED_MAX = 16, 100, 64
+local TIMELINE_MAX, TIMELINE_REASON_MAX, REFUSED_MAX, KNOWN_MAX = 16, 100, 64, 8
 -- A clock that is wrong by less is not judged.
 local STEP_MS = 1000
 
@@ -116,7 +118,8 @@ local function packed(r)
   local began, labels = r[BORN], r[LABELS]
   r[DUE], r[ARRIVES], r[LAST] = due - r[CREATED], arrives - due, last - due
   if r[EPOCH] == 1 then r[BORN] = nil end
-  if r[FOUND] then r[TERM] = r[TERM] or false end
+  if r[KNOWN] then r[FOUND] = r[FOUND] or false end
+  if r[FOUND] ~= nil then r[TERM] = r[TERM] or false end
   if r[TERM] ~= nil then r[REFUSED] = r[REFUSED] or false end
   if r[REFUSED] ~= nil then r[BORN] = r[BORN] or false end
   if r[BORN] ~= nil then r[LABELS] = labels or false end
@@ -206,6 +209,26 @@ end
 -- it only once the record's message had ended. Only for copies of messages that a record has named.
 local function forgot(r, epoch, created_ms)
   return ended(r) and r[EPOCH] < epoch and r[CREATED] < created_ms
+end
+
+-- Whether a message created at this moment is one of those before the record's own.
+local function is_known(r, created_ms)
+  for at = 1, #r[KNOWN], 6 do
+    local moment = struct.unpack('>I6', r[KNOWN], at)
+    if created_ms == moment or (at == 1 and created_ms < moment) then return true end
+  end
+  return false
+end
+
+-- Whether a copy is of a message that Redis has forgotten, as a failover may, while the record is of another one. `named`:
+-- what a record has named for certain before: 'message', the copy or one of its message; 'former', one of its message or
+-- of the message that it was to replace.
+local function of_forgotten(r, epoch, nonce, created_ms, named)
+  if created_ms == r[CREATED] or is(r, epoch, nonce) or was_refused(r, nonce) then return false end
+  local later = created_ms > r[CREATED]
+  if later and live(r) and r[EPOCH] < epoch then return false end -- it may be the next one
+  if named == 'message' then return later or (r[KNOWN] and not is_known(r, created_ms)) end
+  return named == 'former' and later and r[STATE] ~= DELETED
 end
 
 -- Removes ids from their indexes, the likeliest index first. Each id is in one index at most.
@@ -377,10 +400,11 @@ local function outlive(r, arrives_ms)
 end
 
 -- The call that was to name a copy is refused. RabbitMQ has the copy, so the record outlives it, and notes it if nothing
--- else shows that it is a ghost. Without the note the checkpoint would believe it some day.
-local function refuse(r, epoch, nonce, arrives_ms)
+-- else shows that it is a ghost. Without the note the checkpoint would believe it some day. `another`: the copy is of
+-- another message than the record.
+local function refuse(r, epoch, nonce, arrives_ms, another)
   write_although_full()
-  if r[EPOCH] < epoch and not was_refused(r, nonce) then
+  if (r[EPOCH] < epoch or another) and not was_refused(r, nonce) then
     r[REFUSED] = string.sub((r[REFUSED] or '') .. struct.pack('>I6', nonce), -6 * REFUSED_MAX)
     save(r)
   end
@@ -388,10 +412,10 @@ local function refuse(r, epoch, nonce, arrives_ms)
 end
 
 -- Refuses to name a copy if the memory of Redis is full. Returns the error, which is the script's answer then, else nil.
-local function refused_as_full(r, epoch, nonce, arrives_ms)
+local function refused_as_full(r, epoch, nonce, arrives_ms, another)
   local full = redis.pcall('SETRANGE', RECORD, 0, '')
   if type(full) ~= 'table' then return nil end
-  refuse(r, epoch, nonce, arrives_ms)
+  refuse(r, epoch, nonce, arrives_ms, another)
   return full
 end
 
@@ -409,8 +433,15 @@ local function newborn(epoch, nonce, created_ms, due_ms, expires_ms, attempts, m
     due_ms, due_ms, 0, 0, 0, '', 0, '', [BORN] = created_ms }
 end
 
+-- The KNOWN of a message created at created_ms that takes the id of record r.
+local function known_before(r, created_ms)
+  if r[CREATED] == created_ms then return r[KNOWN] end
+  return string.sub((r[KNOWN] or '') .. struct.pack('>I6', r[CREATED]), -6 * KNOWN_MAX)
+end
+
 -- Lets a new message go on with the life of the record r, whose id it takes.
 local function go_on_from(r, fresh)
+  fresh[KNOWN] = known_before(r, fresh[CREATED])
   fresh[REFUSED], fresh[FOUND] = r[REFUSED], r[FOUND]
   fresh[BORN] = r[BORN] and math.min(r[BORN], fresh[CREATED])
 end

@@ -7,14 +7,14 @@
 --       epoch 0: an AMQP client published the copy, without a record; its nonce is 0 too. paused_ms: hold a due copy
 --       this long, as its topic is paused; '0': not paused. adopt '1': the copy was ahead of its record for so long
 --       that it is believed, unless the message waits for a later moment. ahead_ms: how much before its due moment a
---       copy may be asked about. The caller publishes it at the moment. named '1': by its kind, a record has named the
---       copy or one of its message before it. waited_ms: how long the copy has waited in the wheel, which was its whole
+--       copy may be asked about. The caller publishes it at the moment. named: as in `of_forgotten`; '': neither. waited_ms: how long the copy has waited in the wheel, which was its whole
 --       delay; '': nobody knows. short_ms: the wheel brings a copy early by so much at most. by: as in _record.lua.
 -- Returns: (for each) release (extra: ms of its time to live left, 0: none) | made (as release, with a new record)
 --       | hold (extra: ms until it is due) | beside (as hold, for a client's copy; the record is that of the message
 --       before, which may be in the ready queue) | ahead (newer than the record of a live message or a dead letter: ask
 --       again later; extra: after so many ms, 0: soon) | bury (its retries are used up) | expired | ghost
---       | another (of a life of the id that the record does not know: publish it under an id of its own)
+--       | another (of a life of the id that the record does not know, or of a message that it has forgotten: publish it
+--       under an id of its own)
 -- Promise: the record is ready before the copy is released, and at most ahead_ms before the message is due. The same
 -- copy gets the same answer when it comes again, except a client's copy: once its message is ready, it may be a further
 -- message of the id.
@@ -68,10 +68,13 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
     if r[NONCE] ~= nonce then return answer('ghost', r) end
   elseif of_another_life(r, epoch, nonce, tonumber(created_ms)) then
     return answer('another', r)
-  elseif named == '1' and forgot(r, epoch, tonumber(created_ms)) then
+  elseif named == 'message' and forgot(r, epoch, tonumber(created_ms)) then
     r = in_place_of(r, epoch, nonce, tonumber(created_ms), tonumber(due_ms), tonumber(expires_ms), attempt - 1,
       tonumber(max_retry))
     verdict = 'made'
+  elseif of_forgotten(r, epoch, nonce, tonumber(created_ms), named) then
+    -- The call that is to name a move may still be under way, or be refused.
+    return answer(named == 'former' and adopt ~= '1' and 'ahead' or 'another', r)
   elseif ghost(r, epoch, nonce) then
     return answer(of_lost_time(r, tonumber(created_ms)) and 'another' or 'ghost', r)
   elseif r[EPOCH] < epoch then
@@ -82,6 +85,9 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
     r[EPOCH], r[NONCE], r[DUE], r[ATTEMPTS], r[LEASE_UNTIL] = epoch, nonce, tonumber(due_ms), attempt - 1, 0
     r[EXPIRES], r[MAX_RETRY], r[ENDED] = tonumber(expires_ms), tonumber(max_retry), 0
     r[TERM] = r[DUE] > now or nil -- nobody knows how it was given
+    if r[CREATED] ~= tonumber(created_ms) then
+      r[KNOWN], r[CREATED], timeline = known_before(r, tonumber(created_ms)), tonumber(created_ms), nil
+    end
     -- The copy may belong to a message that was replacing this one, so the kept body may not be its own.
     free(r)
   end

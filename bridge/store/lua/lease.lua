@@ -39,6 +39,8 @@ local function lease(epoch, nonce, attempt, max_retry, due_ms, expires_ms, creat
     if tonumber(due_ms) > now then return answer('hold', r, tonumber(due_ms) - now) end
     r = in_place_of(r, epoch, nonce, tonumber(created_ms), tonumber(due_ms), tonumber(expires_ms), attempt - 1,
       tonumber(max_retry))
+  elseif not own and of_forgotten(r, epoch, nonce, tonumber(created_ms), 'message') then
+    return answer('another', r)
   elseif ghost(r, epoch, nonce) then
     if not own and of_lost_time(r, tonumber(created_ms)) then return answer('another', r) end
     outlive(r, arrives)

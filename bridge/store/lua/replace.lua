@@ -7,23 +7,25 @@
 --       due moment. by: who asks, as in _record.lua.
 -- Returns: replaced | stale (no longer live as this copy) | releasing (extra: ms until it is due) | unknown
 -- Promise: RabbitMQ confirmed the successor before. The copies of the replaced message are ghosts, and its lease ends.
--- A successor that is not named is a ghost for good, also if the call fails since the memory of Redis is full.
+-- A refused successor is a ghost for good, also if the call fails since the memory of Redis is full. One that no call
+-- has named or refused is another message once this one has moved on, as Redis may have forgotten the call.
 -- Running it twice with the same next_nonce changes the record once.
 local r = load()
 if not r then return answer('unknown') end
 local next_epoch, next_nonce, due = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[11])
 if is(r, next_epoch, next_nonce) then return answer('replaced', r) end
 if not live(r) or not is(r, tonumber(ARGV[6]), tonumber(ARGV[7])) or was_refused(r, next_nonce) then
-  refuse(r, next_epoch, next_nonce, due)
+  refuse(r, next_epoch, next_nonce, due, true)
   return answer('stale', r)
 end
 local early = r[DUE] - now
 if r[STATE] == READY and early > 0 and early <= tonumber(ARGV[17]) then
-  refuse(r, next_epoch, next_nonce, due)
+  refuse(r, next_epoch, next_nonce, due, true)
   return answer('releasing', r, early)
 end
-local full = refused_as_full(r, next_epoch, next_nonce, due)
+local full = refused_as_full(r, next_epoch, next_nonce, due, true)
 if full then return full end
+r[KNOWN] = struct.pack('>I6', r[CREATED]) -- it replaces all before it, also those that Redis has forgotten
 r[EPOCH], r[NONCE], r[CREATED], r[EXPIRES], r[MAX_RETRY] = next_epoch, next_nonce, tonumber(ARGV[10]),
   tonumber(ARGV[12]), tonumber(ARGV[13])
 r[ATTEMPTS], r[REASON], r[CLAIMED], r[DELIVERED], r[LABELS] = 0, '', 0, nil, ARGV[16] ~= '' and ARGV[16] or nil

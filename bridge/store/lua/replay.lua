@@ -4,15 +4,18 @@
 --       expires_ms by
 --       epoch, nonce: of the dead letter. max_retry, expires_ms: valid from now on.
 --       by: who asks, as in _record.lua.
--- Returns: replayed | ghost (the record does not name this dead letter) | another (the letter is of a life of the id
---       that the record does not know, and so is the successor: the checkpoint releases it under an id of its own)
+-- Returns: replayed | ghost (the record does not name this dead letter) | another (as in fire.lua, and so is the
+--       successor: the checkpoint releases it under an id of its own)
 -- Promise: RabbitMQ confirmed the successor before. A dead letter without a record makes its record.
 local r = load()
 local next_epoch, next_nonce = tonumber(ARGV[8]), tonumber(ARGV[9])
 if r and is(r, next_epoch, next_nonce) then return answer('replayed', r) end
 local epoch, nonce, created = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[11])
 if r and (r[STATE] ~= DEAD or not is(r, epoch, nonce)) then
-  if of_another_life(r, epoch, nonce, created) or of_lost_time(r, created) then return answer('another', r) end
+  if of_another_life(r, epoch, nonce, created) or of_lost_time(r, created)
+      or of_forgotten(r, epoch, nonce, created, 'message') then
+    return answer('another', r)
+  end
   return answer('ghost', r)
 end
 r = r or found(next_epoch, next_nonce, created, now, 0, 0, tonumber(ARGV[10]))

@@ -34,6 +34,8 @@ elseif not own and delivered(r, epoch, nonce) then
   return answer('delivered', r, until_lease_copy(r))
 elseif not own and of_another_life(r, epoch, nonce, tonumber(ARGV[12])) then
   return answer('another', r)
+elseif not own and of_forgotten(r, epoch, nonce, tonumber(ARGV[12]), 'message') then
+  return answer('another', r)
 elseif ghost(r, epoch, nonce) then
   if not own and of_lost_time(r, tonumber(ARGV[12])) then return answer('another', r) end
   return answer('ghost', r)

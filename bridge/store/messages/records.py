@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from bridge.model import log_scope
@@ -32,6 +33,14 @@ Answer = TypeVar("Answer")
 
 _NOBODY: Final = "-"
 _AS_IT_IS: Final = "-"
+
+
+class NamedBefore(StrEnum):
+    """What a record has named for certain before a copy came, in the words of lua/fire.lua."""
+
+    MESSAGE = "message"  # the copy, or one of its message before it
+    FORMER = "former"  # one of its message, or of the message that it was to replace
+    NOTHING = ""
 
 
 class Claim(NamedTuple):
@@ -133,7 +142,7 @@ class Records:
         *,
         paused_ms: int,
         adopt: bool,
-        named: bool = False,
+        named: NamedBefore = NamedBefore.NOTHING,
         waited_ms: int | None = None,
         short_ms: int = 0,
     ) -> Call[Outcome[of.FireVerdict]]:
@@ -142,7 +151,7 @@ class Records:
         `waited_ms`: how many ms the copy was in the wheel, if that was its whole delay; None: unknown. `short_ms`: the
         most ms by which the wheel brings a copy early.
         """
-        own = (*_facts(copy), paused_ms, int(adopt), AHEAD_MS, int(named), _given(waited_ms), short_ms, self.by())
+        own = (*_facts(copy), paused_ms, int(adopt), AHEAD_MS, named, _given(waited_ms), short_ms, self.by())
         return self._call_with(transitions.FIRE, copy.topic, copy.id, own)
 
     def returned(self, copy: Copy, *, by_ttl: bool) -> Call[Outcome[of.ReturnedVerdict]]:

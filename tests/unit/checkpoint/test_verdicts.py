@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
+from bridge.broker.copies.classify import Due
 from bridge.broker.publications import Publication, Route
-from bridge.loops.checkpoint.verdicts import Counted, Decision, Drop, Hold, Perform, after_fire, after_return
+from bridge.loops.checkpoint.verdicts import Counted, Decision, Drop, Hold, Perform, after_fire, after_return, named
 from bridge.model.message import Copy, CopyKind, Envelope, State
 from bridge.model.values import Backoff, Policy
 from bridge.service.protocol.steps import Publish, Succeed
 from bridge.store.keys import Keys
 from bridge.store.messages.outcomes import Outcome
-from bridge.store.messages.records import Records
+from bridge.store.messages.records import NamedBefore, Records
 from bridge.store.messages.verdicts import FireVerdict, ReturnedVerdict
 from tests.effective import effective
 from tests.records import record
@@ -62,7 +63,11 @@ def successor(decision: Decision) -> Succeed[Any]:
     return decision.step
 
 
-def named(step: Succeed[Any]) -> dict[str, object]:
+def due(copy: Copy, stranded_ms: int = 0, kind: CopyKind = CopyKind.HOLD) -> Due:
+    return Due(tag=1, original=copy, copy=copy, stranded_ms=stranded_ms, kind=kind)
+
+
+def named_by(step: Succeed[Any]) -> dict[str, object]:
     """The script that names the successor, with its arguments."""
     call = step.name
     return {"script": call.script.name, **dict(zip(call.script.args[5:], call.args[5:], strict=True))}
@@ -70,7 +75,7 @@ def named(step: Succeed[Any]) -> dict[str, object]:
 
 @pytest.mark.parametrize("verdict", ["release", "made"])
 def test_a_released_copy_takes_its_values_from_the_record(verdict: str) -> None:
-    assert after_fire(RECORDS, COPY, fired(verdict, 800), 0) == Perform(
+    assert after_fire(RECORDS, due(COPY), fired(verdict, 800)) == Perform(
         Publish(Publication(copy=AS_RECORDED, route=Route.READY, live_for_ms=800)),
         Counted.RELEASED,
         not_before_ms=NOW_MS - 10,
@@ -79,7 +84,7 @@ def test_a_released_copy_takes_its_values_from_the_record(verdict: str) -> None:
 
 @pytest.mark.parametrize("extra", [1, 200])
 def test_a_copy_that_is_almost_due_is_held_in_memory(extra: int) -> None:
-    assert after_fire(RECORDS, COPY, fired("hold", extra), 0) == Hold(extra)
+    assert after_fire(RECORDS, due(COPY), fired("hold", extra)) == Hold(extra)
 
 
 DAY_MS = 86_400_000
@@ -106,7 +111,7 @@ def test_a_copy_that_is_due_later_or_is_stranded_goes_back_into_the_wheel(
     record = replace(RECORD, due_ms=COPY.due_ms + moved_ms, lease_until_ms=COPY.due_ms + extended_ms)
     held = replace(AS_RECORDED, due_ms=NOW_MS + extra)
 
-    assert after_fire(RECORDS, COPY, Outcome(FireVerdict.HOLD, NOW_MS, extra, record), stranded_ms) == Perform(
+    assert after_fire(RECORDS, due(COPY, stranded_ms), Outcome(FireVerdict.HOLD, NOW_MS, extra, record)) == Perform(
         Publish(Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD, shares=True))
     )
 
@@ -115,7 +120,7 @@ def test_a_clients_copy_beside_another_message_goes_back_into_the_wheel_without_
     copy = replace(COPY, epoch=0, nonce=0)
     held = replace(copy, due_ms=NOW_MS + 5_000)
 
-    assert after_fire(RECORDS, copy, Outcome(FireVerdict.BESIDE, NOW_MS, 5_000, RECORD), 0) == Perform(
+    assert after_fire(RECORDS, due(copy), Outcome(FireVerdict.BESIDE, NOW_MS, 5_000, RECORD)) == Perform(
         Publish(Publication(copy=held, route=Route.WHEEL, left_ms=5_000, kind=CopyKind.HOLD, shares=True))
     )
 
@@ -128,8 +133,35 @@ def test_a_copy_ahead_of_its_record_is_asked_about_again(asked: int, left_ms: in
     )
     wanted = Perform(Publish(publication))
 
-    assert after_fire(RECORDS, copy, fired("ahead"), 0) == wanted
+    assert after_fire(RECORDS, due(copy), fired("ahead")) == wanted
     assert after_return(RECORDS, copy, returned("ahead"), "rejected", effective()) == wanted
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "again"),
+    [
+        (CopyKind.PLAIN, NamedBefore.MESSAGE, CopyKind.CHECKED),
+        (CopyKind.CHECKED, NamedBefore.MESSAGE, CopyKind.CHECKED),
+        (CopyKind.RETRY, NamedBefore.MESSAGE, CopyKind.RETRY),
+        (CopyKind.MOVE, NamedBefore.FORMER, CopyKind.MOVE),
+        (CopyKind.LEASE, NamedBefore.MESSAGE, CopyKind.HOLD),
+        (CopyKind.HOLD, NamedBefore.MESSAGE, CopyKind.HOLD),
+    ],
+)
+def test_kind_of_a_copy_tells_what_a_record_has_named(kind: CopyKind, before: NamedBefore, again: CopyKind) -> None:
+    item = due(replace(COPY, asked=0), kind=kind)
+    assert named(item) is before
+    decision = after_fire(RECORDS, item, fired("ahead"))
+    assert isinstance(decision, Perform)
+    assert isinstance(decision.step, Publish)
+    assert decision.step.publication.kind is again
+
+
+@pytest.mark.parametrize(
+    ("copy", "kind"), [(replace(COPY, epoch=2), CopyKind.LEASE), (replace(COPY, asked=1), CopyKind.HOLD)]
+)
+def test_copy_that_no_record_may_have_named_tells_nothing(copy: Copy, kind: CopyKind) -> None:
+    assert named(due(copy, kind=kind)) is NamedBefore.NOTHING
 
 
 def test_a_copy_ahead_of_a_message_that_waits_for_later_is_asked_about_after_that_moment() -> None:
@@ -138,20 +170,20 @@ def test_a_copy_ahead_of_a_message_that_waits_for_later_is_asked_about_after_tha
         copy=replace(copy, asked=61), route=Route.WHEEL, left_ms=90_000 + 1_000, exact=False, kind=CopyKind.HOLD
     )
 
-    decision = after_fire(RECORDS, copy, Outcome(FireVerdict.AHEAD, NOW_MS, 90_000, RECORD), 0)
+    decision = after_fire(RECORDS, due(copy), Outcome(FireVerdict.AHEAD, NOW_MS, 90_000, RECORD))
     assert decision == Perform(Publish(publication))
 
 
 @pytest.mark.parametrize(("verdict", "counts"), [("expired", Counted.EXPIRED), ("ghost", Counted.GHOST)])
 def test_a_copy_of_an_ended_message_is_not_published(verdict: str, counts: Counted) -> None:
-    assert after_fire(RECORDS, COPY, fired(verdict), 0) == Drop(counts)
+    assert after_fire(RECORDS, due(COPY), fired(verdict)) == Drop(counts)
     assert after_return(RECORDS, COPY, returned(verdict), "rejected", effective()) == Drop(counts)
 
 
 @pytest.mark.parametrize(
     ("decision", "attempts", "reason"),
     [
-        (after_fire(RECORDS, COPY, fired("bury"), 0), 1, "retries used up"),
+        (after_fire(RECORDS, due(COPY), fired("bury")), 1, "retries used up"),
         (after_return(RECORDS, COPY, returned("bury"), "rejected", effective()), 2, "rejected"),
     ],
 )
@@ -159,7 +191,7 @@ def test_a_copy_whose_retries_are_used_up_is_buried_as_a_successor(
     decision: Decision, attempts: int, reason: str
 ) -> None:
     step = successor(decision)
-    arguments = named(step)
+    arguments = named_by(step)
     buried = step.publication.copy
 
     assert decision == Perform(step, Counted.DEAD)
@@ -185,7 +217,7 @@ def test_a_copy_whose_retries_are_used_up_is_buried_as_a_successor(
 def test_a_rejected_copy_returns_to_the_wheel_for_its_back_off(backoff: Backoff | None, wait_ms: int) -> None:
     decision = after_return(RECORDS, COPY, returned("retry"), "rejected", effective(Policy(backoff=backoff)))
     step = successor(decision)
-    arguments = named(step)
+    arguments = named_by(step)
     retried = step.publication.copy
 
     assert (step.publication.route, step.publication.left_ms, step.publication.kind) == (

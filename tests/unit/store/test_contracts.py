@@ -330,7 +330,7 @@ def test_a_call_has_the_fields_that_the_header_names(name: str, message: Any) ->
         (
             "fire",
             {"paused_ms": 8, "adopt": True, "waited_ms": 9, "short_ms": 10},
-            {"paused_ms": 8, "adopt": 1, "ahead_ms": 5, "named": 0, "waited_ms": 9, "short_ms": 10, "by": "-"},
+            {"paused_ms": 8, "adopt": 1, "ahead_ms": 5, "named": "", "waited_ms": 9, "short_ms": 10, "by": "-"},
         ),
         ("returned", {"by_ttl": True}, {"by_ttl": 1, "by": "-"}),
         (
