@@ -50,13 +50,13 @@ async def fire_answered(service: Service) -> None:
 class Gate:
     """Blocks each batch of the checkpoint until `open` is called.
 
-    `begun`: the ids of each batch, in order. `read`: how many copies the checkpoint has read. `done`: how many it has
-    released.
+    `begun`: the ids of each batch, in order. `done`: how many copies the checkpoint has released.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun: list[list[str]] = []
-        self.read = self.done = 0
+        self.done = 0
+        self._read: dict[int, tuple[str, int]] = {}  # topic and copies, by delivery tag
         self.reached = asyncio.Event()
         self._open = asyncio.Event()
         process = Batches.process
@@ -72,11 +72,15 @@ class Gate:
         add = DueQueue.add
 
         def counting(due: DueQueue[Any], due_ms: float, topic: str, held: Any, copies: int = 1) -> None:
-            self.read += copies
+            self._read.setdefault(held.tag, (topic, copies))  # a copy out of a bundle is held once more
             add(due, due_ms, topic, held, copies)
 
         monkeypatch.setattr(Batches, "process", waiting)
         monkeypatch.setattr(DueQueue, "add", counting)
+
+    def read(self, of: str) -> int:
+        """Returns how many copies of a topic the checkpoint has read."""
+        return sum(copies for topic, copies in self._read.values() if topic == of)
 
     def open(self) -> None:
         self._open.set()
