@@ -181,6 +181,73 @@ async def test_lease_that_was_extended_beside_a_step_lasts_for_the_extension(sta
         assert monotonic() - began_s >= 2.5
 
 
+async def extended_ahead(service: Service, topic: str, *, copies: int, lease_ms: int, extended_ms: int) -> float:
+    """Sends messages, leases them together while the clock is ahead, and extends each lease. Returns when the first one
+    was extended, in s of `monotonic()`."""
+    ids = [f"{at}" for at in range(copies)]
+    await service.sending.send_many([draft(topic, message_id) for message_id in ids])
+    await ahead(service)
+    left = copies
+    while left:
+        left -= len(await service.pulling.pull([topic], limit=left, wait_ms=20_000, lease_ms=lease_ms))
+    began_s = monotonic()
+    for message_id in ids:
+        await service.settling.extend(topic, message_id, receipt=None, lease_ms=extended_ms)
+    return began_s
+
+
+async def all_pulled(service: Service, topic: str, *, copies: int) -> float:
+    """Pulls so many messages. Returns when the last one came, in s of `monotonic()`."""
+    left = copies
+    while left:
+        left -= len(await pulled(service, topic, most=left))
+    return monotonic()
+
+
+@pytest.mark.parametrize("copies", [1, 3], ids=["alone", "in a bundle"])
+async def test_lease_whose_copy_was_held_while_the_clock_was_ahead_ends_in_time(stage: Stage, copies: int) -> None:
+    topic = f"{TOPIC}-held-{copies}"
+    async with running(stage, lease_copy_after=0, **PATIENCE) as service:
+        began_s = await extended_ahead(service, topic, copies=copies, lease_ms=2_000, extended_ms=7_000)
+        await fire_answered(service)
+        await pause(0.5)
+        await right(service)
+        assert 7 <= await all_pulled(service, topic, copies=copies) - began_s < 11
+
+
+async def test_lease_whose_process_died_while_the_clock_was_ahead_ends_in_time(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease_copies, "MISSING_AT_MOST_MS", 1_000)
+    topic = f"{TOPIC}-died"
+    async with running(stage, lease_copy_after=500, **PATIENCE) as service:
+        await service.sending.send(draft(topic, "it"))
+        await ahead(service)
+        began_s = monotonic()
+        assert await service.pulling.pull([topic], limit=1, wait_ms=20_000, lease_ms=6_000)
+        for lease in service.settling._unacked._leases.values():
+            await lease.delivery.message.channel.close()
+        assert await service.pulling.pull([topic], limit=1, wait_ms=500, lease_ms=LEASE_MS) == []
+        await fire_answered(service)
+        await pause(0.5)
+        await right(service)
+        assert await pulled(service, topic) == ["it"]
+        assert 6 <= monotonic() - began_s < 10
+
+
+async def test_message_that_was_sent_and_leased_while_the_clock_was_ahead_can_be_extended(stage: Stage) -> None:
+    topic = f"{TOPIC}-sent-and-extended"
+    async with running(stage, lease_copy_after=0, **PATIENCE) as service:
+        await ahead(service)
+        await service.sending.send(draft(topic, "it"))
+        assert await service.pulling.pull([topic], limit=1, wait_ms=20_000, lease_ms=2_000)
+        await right(service)
+        began_s = monotonic()
+        await service.settling.extend(topic, "it", receipt=None, lease_ms=3_000)
+        assert await pulled(service, topic) == ["it"]
+        assert monotonic() - began_s >= 3
+
+
 async def test_retry_that_was_asked_for_while_the_clock_was_ahead_comes_after_its_delay(stage: Stage) -> None:
     topic = f"{TOPIC}-nack"
     async with running(stage, **PATIENCE) as service:

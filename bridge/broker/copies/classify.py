@@ -198,27 +198,28 @@ def _classify(names: Names, message: Message, properties: Properties, now_ms: in
         if due_ms - now_ms > _ON_TIME_MS:
             left_ms = left_of_key_ms(names, routing_key, deaths(headers)) or 0
         kind = bundles.kind_within(parsed.kind)
-        waited_ms = _waited_ms(parsed, kind, left_ms)
+        waited_ms = _waited_ms(parsed, kind, left_ms, 0)
         return Bundle(tag, message, parsed.topic, kind, due_ms, bundles.count(properties), left_ms, waited_ms)
     target_of(headers or {})  # raises if a client's target can't be read
     copy = from_properties(parsed.topic, properties, message.body, now_ms=now_ms)
     kind = bundles.kind_of(parsed.kind)
     if copy.epoch and copy.due_ms - now_ms <= _ON_TIME_MS:
-        return Due(tag, message, copy, kind=kind, waited_ms=_waited_ms(parsed, kind, 0))
+        return Due(tag, message, copy, kind=kind, waited_ms=_waited_ms(parsed, kind, 0, copy.asked))
     left_ms = left_of_key_ms(names, routing_key, deaths(headers)) or 0
     if copy.epoch == 0:
         # A message that a client delays by key alone is due when its key says.
         copy = replace(copy, due_ms=now_ms + left_ms)
-    return Due(tag, message, copy, left_ms, kind, _waited_ms(parsed, kind, left_ms))
+    return Due(tag, message, copy, left_ms, kind, _waited_ms(parsed, kind, left_ms, copy.asked))
 
 
-def _waited_ms(parsed: WheelKey, kind: CopyKind, left_ms: int) -> int | None:
+def _waited_ms(parsed: WheelKey, kind: CopyKind, left_ms: int, asked: int) -> int | None:
     """Returns how many ms a copy has waited, if it has waited its whole delay; else None. `parsed`: the copy's routing
-    key. `left_ms`: the rest of the key's delay.
+    key. `left_ms`: the rest of the key's delay. `asked`: as in `Copy`.
 
-    The result for a copy of the kind `HOLD` is None, because it may have entered the wheel with less than its delay.
+    The result for a copy that the checkpoint has held or asked about is None, because it may have entered the wheel
+    with less than its delay.
     """
-    return None if left_ms or kind is CopyKind.HOLD else parsed.delay_ms
+    return None if left_ms or asked or kind is CopyKind.HOLD else parsed.delay_ms
 
 
 def _unreadable(message: Message, error: Exception) -> Unusable:

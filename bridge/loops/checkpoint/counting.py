@@ -46,8 +46,8 @@ def count(case: Case, counts: Counted | None, clock: StoreClock) -> None:
 def _lease_ended(item: Item, outcome: Asked) -> bool:
     """Whether the copy comes because no consumer has settled its lease.
 
-    After an extension, the lease copy goes into the wheel again as a `HOLD` copy, due when the lease ends. Any other
-    `HOLD` copy is due when its message is due.
+    An earlier version put the lease copy of an extended lease back into the wheel as a `HOLD` copy, due when the lease
+    ended. Any other `HOLD` copy is due when its message is due.
     """
     kind = item.kind if isinstance(item, Due) else None
     if kind is CopyKind.HOLD:

@@ -10,7 +10,7 @@ from bridge.broker.copies.classify import Due
 from bridge.broker.copies.open_bundle import EARLY_AT_MOST_MS
 from bridge.broker.publications import Publication, Route
 from bridge.model.fast_dataclass import fast_dataclass
-from bridge.model.message import Copy, CopyKind, Record, new_nonce
+from bridge.model.message import Copy, CopyKind, Record, State, new_nonce
 from bridge.model.values import AckVerdict, Effective
 from bridge.service.protocol.steps import Publish, Succeed
 from bridge.service.protocol.successors import as_recorded, dead, in_its_own_life, later, left_at_most
@@ -104,11 +104,14 @@ def after_fire(records: Records, item: Due, outcome: Outcome[FireVerdict]) -> De
             return _released(records, as_recorded(copy, outcome.found), outcome)
         case FireVerdict.HOLD | FireVerdict.BESIDE if outcome.extra <= HELD_AT_MOST_MS and not stranded_ms:
             return Hold(outcome.extra)
+        case FireVerdict.HOLD if outcome.found.state is State.LEASED:
+            # A lease copy stays one, so `fire` knows that it waits its whole delay. `fire` limits the delay.
+            return _held(as_recorded(copy, outcome.found), outcome, outcome.extra, CopyKind.LEASE)
         case FireVerdict.HOLD:
             left_at_most_ms = left_at_most(copy, outcome.found) + stranded_ms
-            return _held(as_recorded(copy, outcome.found), outcome, left_at_most_ms)
+            return _held(as_recorded(copy, outcome.found), outcome, left_at_most_ms, CopyKind.HOLD)
         case FireVerdict.BESIDE:
-            return _held(copy, outcome, EARLY_AT_MOST_MS + stranded_ms)
+            return _held(copy, outcome, EARLY_AT_MOST_MS + stranded_ms, CopyKind.HOLD)
         case FireVerdict.AHEAD:
             return _ask_later(copy, outcome.extra, _asked_kind(item.kind))
         case FireVerdict.ANOTHER:
@@ -193,12 +196,12 @@ def _released(records: Records, copy: Copy, outcome: Outcome[FireVerdict]) -> De
     return Perform(step, Counted.RELEASED, not_before_ms=outcome.found.due_ms)
 
 
-def _held(copy: Copy, outcome: Outcome[FireVerdict], left_at_most_ms: int) -> Decision:
+def _held(copy: Copy, outcome: Outcome[FireVerdict], left_at_most_ms: int, kind: CopyKind) -> Decision:
     """Returns the decision to put a copy back into the wheel, because the copy came too early. `left_at_most_ms`: the
     longest wait in the wheel, in milliseconds."""
     held = replace(copy, due_ms=outcome.now_ms + outcome.extra)
     left_ms = min(outcome.extra, left_at_most_ms)
-    return Perform(Publish(Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD, shares=True)))
+    return Perform(Publish(Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=kind, shares=True)))
 
 
 def _asked_kind(kind: CopyKind) -> CopyKind:

@@ -25,12 +25,16 @@
 local function judge_again(r, due_ms, waited_ms, short_ms)
   local term = r[TERM]
   if r[STATE] == LEASED and r[LEASE_UNTIL] > 0 then
-    if not term or (term > 0 and not waited_ms) then return end
-    -- An extended lease lasts for the extension, from now on. The copy has waited since the begin of any other one.
-    local left = term < 0 and -term or math.max(0, term - waited_ms)
-    if r[LEASE_UNTIL] - now > left + STEP_MS then
-      r[LEASE_UNTIL], r[DUE] = now + left, math.min(r[DUE], now)
+    r[DUE] = math.min(r[DUE], now) -- it was due when it was leased
+    if not term then return end
+    -- An extended lease lasts for the extension at most, from now on. The copy has waited since any other one began.
+    local left = term < 0 and -term or math.max(0, term - (waited_ms or 0))
+    -- The copy has waited until its own due moment. By a right clock, that moment can't be further away than the lease
+    -- was to last. So the clock was set back since, and the two moments of the clock before tell what is left.
+    if waited_ms and due_ms - now > math.abs(term) + STEP_MS and r[LEASE_UNTIL] > due_ms - STEP_MS then
+      left = math.min(left, math.max(0, r[LEASE_UNTIL] - due_ms))
     end
+    if r[LEASE_UNTIL] - now > left + STEP_MS then r[LEASE_UNTIL] = now + left end
   elseif written_ahead(r, short_ms) then
     if r[STATE] == READY then
       r[DUE] = now -- it was due when it became ready

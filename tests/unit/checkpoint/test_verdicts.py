@@ -116,6 +116,15 @@ def test_a_copy_that_is_due_later_or_is_stranded_goes_back_into_the_wheel(
     )
 
 
+def test_a_lease_copy_that_is_held_stays_one_and_waits_for_all_that_is_left() -> None:
+    leased = replace(RECORD, state=State.LEASED, lease_until_ms=NOW_MS + 60_000)
+    held = replace(AS_RECORDED, due_ms=NOW_MS + 60_000)
+
+    assert after_fire(RECORDS, due(COPY), Outcome(FireVerdict.HOLD, NOW_MS, 60_000, leased)) == Perform(
+        Publish(Publication(copy=held, route=Route.WHEEL, left_ms=60_000, kind=CopyKind.LEASE, shares=True))
+    )
+
+
 def test_a_clients_copy_beside_another_message_goes_back_into_the_wheel_without_its_name() -> None:
     copy = replace(COPY, epoch=0, nonce=0)
     held = replace(copy, due_ms=NOW_MS + 5_000)
