@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bridge.local.redis import RedisNode
-from bridge.model.message import Copy, Envelope, State, own_life_id
+from bridge.model.message import Copy, CopyKind, Envelope, State, own_life_id
 from bridge.model.timeline import What
 from bridge.service.protocol.successors import successor
 from bridge.store.messages.records import AHEAD_MS
@@ -489,6 +489,24 @@ def test_copy_of_a_refused_call_is_a_ghost_at_once(steps: Transitions, refused: 
     fire(steps)
 
     assert steps.record("a") == record
+    assert steps.broker("a").wheel == []
+
+
+def test_withdrawn_claim_leaves_a_record_that_outlives_the_copy_of_a_refused_call(steps: Transitions) -> None:
+    sent(steps)
+    record = steps.record("a")
+    assert record is not None
+    steps.redis_is_emptied()
+    steps.send(name="a", delay_ms=1, ttl_ms=-1, max_retry=1, direct=False, published=False, twice=False)
+    steps.seen.append(record)
+    steps.put_another_in_its_place(
+        at=0, delay_ms=40 * DAY_MS, ttl_ms=-1, max_retry=1, kept=b"refused", twice=False, dies=""
+    )
+    steps.withdraw(at=0, twice=False)
+    send(steps)
+    steps.all_invariants_hold()
+    steps.time_passes(by_ms=40 * DAY_MS)
+    fire(steps, [one.kind for _, one in steps.copies("wheel")].index(CopyKind.MOVE))
     assert steps.broker("a").wheel == []
 
 

@@ -410,7 +410,8 @@ class Transitions(RuleBasedStateMachine):
         after = self.record(claim.record.id)
         if before is not None and (before.state, before.nonce) == (State.UNCONFIRMED, claim.record.nonce):
             assert outcome.verdict == "withdrawn"
-            assert (after is None) == (claim.record.epoch == 1)
+            alone = before.last_ms <= before.due_ms and not self.world.refused.get(before.id)
+            assert (after is None) == (claim.record.epoch == 1 and alone)
         else:
             assert outcome.verdict == "kept"
             assert after == before

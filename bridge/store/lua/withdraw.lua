@@ -2,13 +2,13 @@
 -- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce
 -- Returns: withdrawn | kept (the record is confirmed, or belongs to another send)
--- Promise: the id is free at once. The record goes, unless the id had one before: that one's copies may still arrive,
--- so a record outlives them.
+-- Promise: the id is free at once. The record goes, unless copies of other calls may still arrive: of the id's record
+-- before, or of a call that was announced or refused meanwhile. A record outlives them.
 local r = load()
 if not r or r[STATE] ~= UNCONFIRMED or not is(r, tonumber(ARGV[6]), tonumber(ARGV[7])) then
   return answer('kept', r)
 end
-if r[EPOCH] == 1 then
+if r[EPOCH] == 1 and r[LAST] <= r[DUE] and not r[REFUSED] then
   redis.call('DEL', RECORD)
 else
   r[CLAIMED], r[DUE] = 0, r[CREATED]
