@@ -127,23 +127,25 @@ def is_of_lost_time(copy: Copy, kept: Kept) -> bool:
 
 
 def is_known(copy: Copy, kept: Kept) -> bool:
-    """Whether the record had the copy's message before its own, or can't tell."""
-    return not kept.known_ms or copy.created_ms <= kept.known_ms[0] or copy.created_ms in kept.known_ms
+    """Whether the record has had the copy's message."""
+    return bool(kept.known_ms) and (copy.created_ms <= kept.known_ms[0] or copy.created_ms in kept.known_ms)
 
 
 def is_of_forgotten(copy: Copy, kept: Kept, named: NamedBefore) -> bool:
-    """Whether the copy is of a message that was begun after all that the record knows of the id, but its own."""
+    """Whether the copy is of a message that the record has not had, and not of its next one."""
     record = kept.record
     if record is None or copy.epoch == 0 or copy.created_ms == record.created_ms or copy.nonce in kept.refused:
         return False
-    if (record.epoch, record.nonce) == (copy.epoch, copy.nonce):
+    if (record.epoch, record.nonce) == (copy.epoch, copy.nonce) or is_known(copy, kept):
         return False
-    is_later = copy.created_ms > record.created_ms
-    if is_later and is_live(record) and record.epoch < copy.epoch:
+    later_ms = copy.created_ms - record.created_ms
+    if 0 < later_ms < 1_000 and copy.created_ms % 1_000 == 999:
+        return False
+    if later_ms > 0 and is_live(record) and record.epoch < copy.epoch:
         return False
     if named is NamedBefore.MESSAGE:
-        return is_later or not is_known(copy, kept)
-    return named is NamedBefore.FORMER and is_later and record.state is not State.DELETED
+        return later_ms > 0 or bool(kept.known_ms)
+    return named is NamedBefore.FORMER and later_ms > 0 and record.state is not State.DELETED
 
 
 def has_forgotten(copy: Copy, record: Record | None) -> bool:
@@ -193,10 +195,8 @@ def superseded(copy: Copy, kept: Kept) -> bool:
         return False
     if is_of_another_life(copy, kept) or is_of_lost_time(copy, kept) or has_forgotten(copy, record):
         return False
-    if copy.created_ms > record.created_ms:
+    if copy.created_ms > record.created_ms if not kept.known_ms else not is_known(copy, kept):
         return False  # it may be of a forgotten message
-    if copy.created_ms != record.created_ms and not is_known(copy, kept):
-        return False
     return record.state.ended or record.epoch > copy.epoch
 
 

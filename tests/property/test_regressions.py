@@ -420,14 +420,35 @@ def test_message_that_a_failover_has_forgotten_comes_beside_the_next_one_of_its_
     comes_under_an_id_of_its_own(steps, own)
 
 
-def test_record_knows_the_last_eight_messages_of_its_id(steps: Transitions) -> None:
+@pytest.mark.parametrize("then", ["nothing", "replace", "ten more"])
+def test_copy_of_a_deleted_message_is_a_ghost_though_the_clock_was_set_back(steps: Transitions, then: str) -> None:
+    sent(steps, HOUR_MS)
+    (first,) = steps.broker("a").wheel
+    steps.delete(name="a", release=False, twice=False)
+    steps.world.now_ms -= 2 * HOUR_MS
+    sent(steps, DAY_MS)
+    if then == "replace":
+        steps.put_another_in_its_place(at=0, delay_ms=DAY_MS, ttl_ms=-1, max_retry=1, kept=b"", twice=False, dies="")
+    for _ in range(10 if then == "ten more" else 0):
+        steps.delete(name="a", release=False, twice=False)
+        steps.time_passes(by_ms=1)
+        sent(steps, DAY_MS)
+    record = steps.record("a")
+    fire(steps, [one for _, one in steps.copies("wheel")].index(first))
+
+    assert steps.record("a") == record
+    assert {name for name, _ in steps.copies("wheel")} == {"a"}
+    assert first not in steps.broker("a").wheel
+
+
+def test_record_knows_the_eight_messages_of_its_id_before_its_own(steps: Transitions) -> None:
     for _ in range(12):
         sent(steps)
         steps.ack(name="a", at=0, fenced=False, twice=False)
         steps.time_passes(by_ms=1)
     record = steps.record("a")
     assert record is not None
-    assert steps.kept["a"].known_ms == tuple(record.created_ms - back_ms for back_ms in range(8, 0, -1))
+    assert steps.kept["a"].known_ms == tuple(record.created_ms - back_ms for back_ms in range(8, -1, -1))
 
 
 @pytest.mark.parametrize("end", ["lease", "ack", "delete"])

@@ -49,7 +49,7 @@ class Kept:
     was confirmed or answered; for an unconfirmed record the moment of its claim. `kept`: the envelope in
     the record, or 1 if it has its own key. `born_ms`: when the record's life began; None where it does not know.
     `found_ms`: when a copy made the record that Redis had lost; None if none did. `known_ms`: when the
-    id's messages before this one were created, the latest eight. `delivered`: the nonce of the
+    id's messages were created that the record has had, the latest nine. `delivered`: the nonce of the
     unacknowledged delivery in place of the lease copy that the record names, 0 for an AMQP client's own message; None
     without one. `labels`: the entries of the id in the index of labels. `refused`: the nonces of the copies that a call
     was refused to name, as the test knows them."""

@@ -49,7 +49,7 @@ from bridge.service.protocol.arrivals import Arrivals, is_awaited
 from bridge.service.protocol.kept_bodies import keep_body_max
 from bridge.service.protocol.steps import Publish, Succeed
 from bridge.service.protocol.succession import Succession
-from bridge.service.protocol.successors import completed
+from bridge.service.protocol.successors import as_recorded, completed
 from bridge.service.protocol.superseded import superseded
 from bridge.store.calls import Call
 from bridge.store.messages import envelopes
@@ -217,7 +217,8 @@ class Batches:
             publication = case.publication
             if not isinstance(case.result, Undeclarable) or isinstance(case.item, Returned) or publication is None:
                 continue
-            copy = case.item.copy if publication.route is Route.DEAD else publication.copy
+            is_letter = publication.route is Route.DEAD
+            copy = as_recorded(case.item.copy, case.outcome.found) if is_letter else publication.copy
             back = Publication(copy=copy, route=Route.WHEEL, left_ms=_UNDECLARABLE_MS, exact=False, kind=CopyKind.HOLD)
             parked.append((case, Publish(back)))
         if not parked:

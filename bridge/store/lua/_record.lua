@@ -26,8 +26,9 @@
 -- FOUND is missing in most records: when the record was made from a copy of the bridge, as Redis had lost the record. Of the
 -- life before, this one knows only the message of that copy, which BORN tells. So a copy of another message of that time is
 -- no ghost, whatever its epoch is: the id may have been used again before the loss.
--- KNOWN is missing in most records: the moments of creation of the id's messages before this one, as far as the record had
--- them. The latest KNOWN_MAX, of six bytes each; every message up to the first one counts as known too.
+-- KNOWN is missing in most records: the moments of creation of the id's messages that the record has had, the latest
+-- KNOWN_MAX, of six bytes each. Every message up to the first moment counts as one of them. The last is CREATED, or else an
+-- earlier version has replaced the message, and KNOWN tells nothing.
 -- A timeline may follow the array, as a second msgpack value: a string. It is missing while the record itself tells it.
 -- Its first byte counts its transitions, and the second one is the length of the last. Each transition is six msgpack
 -- values, the oldest first: what, its moment relative to CREATED, the attempts made, a number, who, and a reason.
@@ -46,7 +47,7 @@ local FIRST_INDEX, LAST_INDEX, HERE_MAX = 2, 11, 512
 local WAS_SENT, WAS_REPLACED, WAS_MOVED, WAS_RELEASED, WAS_LEASED, WAS_EXTENDED = 1, 2, 3, 4, 5, 6
 local WAS_RETURNED, WAS_NACKED, WAS_RETRIED, WAS_BURIED, WAS_REPLAYED = 7, 8, 9, 10, 11
 local WAS_ACKED, WAS_EXPIRED, WAS_DELETED, WAS_DROPPED, WAS_RESTORED, WAS_CHANGED = 12, 13, 14, 15, 16, 17
-local TIMELINE_MAX, TIMELINE_REASON_MAX, REFUSED_MAX, KNOWN_MAX = 16, 100, 64, 8
+local TIMELINE_MAX, TIMELINE_REASON_MAX, REFUSED_MAX, KNOWN_MAX = 16, 100, 64, 9
 -- A clock that is wrong by less is not judged.
 local STEP_MS = 1000
 
@@ -211,10 +212,14 @@ local function forgot(r, epoch, created_ms)
   return ended(r) and r[EPOCH] < epoch and r[CREATED] < created_ms
 end
 
--- Whether a message created at this moment is one of those before the record's own.
-local function is_known(r, created_ms)
-  for at = 1, #r[KNOWN], 6 do
-    local moment = struct.unpack('>I6', r[KNOWN], at)
+-- The KNOWN of a record; nil for none.
+local function known(r)
+  if r[KNOWN] and string.sub(r[KNOWN], -6) == struct.pack('>I6', r[CREATED]) then return r[KNOWN] end
+end
+
+local function is_known(moments, created_ms)
+  for at = 1, #moments, 6 do
+    local moment = struct.unpack('>I6', moments, at)
     if created_ms == moment or (at == 1 and created_ms < moment) then return true end
   end
   return false
@@ -225,9 +230,12 @@ end
 -- of the message that it was to replace.
 local function of_forgotten(r, epoch, nonce, created_ms, named)
   if created_ms == r[CREATED] or is(r, epoch, nonce) or was_refused(r, nonce) then return false end
-  local later = created_ms > r[CREATED]
+  local moments, later = known(r), created_ms > r[CREATED]
+  if moments and is_known(moments, created_ms) then return false end
+  -- A copy of an earlier version knows its second only, and has the end of that.
+  if later and created_ms % 1000 == 999 and created_ms - r[CREATED] < 1000 then return false end
   if later and live(r) and r[EPOCH] < epoch then return false end -- it may be the next one
-  if named == 'message' then return later or (r[KNOWN] and not is_known(r, created_ms)) end
+  if named == 'message' then return later or moments ~= nil end
   return named == 'former' and later and r[STATE] ~= DELETED
 end
 
@@ -433,15 +441,20 @@ local function newborn(epoch, nonce, created_ms, due_ms, expires_ms, attempts, m
     due_ms, due_ms, 0, 0, 0, '', 0, '', [BORN] = created_ms }
 end
 
--- The KNOWN of a message created at created_ms that takes the id of record r.
-local function known_before(r, created_ms)
+-- The KNOWN of a message created at created_ms that takes the id of record r. `all`: everything so far counts as known.
+local function known_with(r, created_ms, all)
   if r[CREATED] == created_ms then return r[KNOWN] end
-  return string.sub((r[KNOWN] or '') .. struct.pack('>I6', r[CREATED]), -6 * KNOWN_MAX)
+  local moments, own = known(r) or struct.pack('>I6', r[CREATED]), struct.pack('>I6', created_ms)
+  while #moments > (all and 6 or 6 * (KNOWN_MAX - 1)) do
+    local first, second = struct.unpack('>I6I6', moments)
+    moments = struct.pack('>I6', math.max(first, second)) .. string.sub(moments, 13)
+  end
+  return moments .. own
 end
 
 -- Lets a new message go on with the life of the record r, whose id it takes.
 local function go_on_from(r, fresh)
-  fresh[KNOWN] = known_before(r, fresh[CREATED])
+  fresh[KNOWN] = known_with(r, fresh[CREATED])
   fresh[REFUSED], fresh[FOUND] = r[REFUSED], r[FOUND]
   fresh[BORN] = r[BORN] and math.min(r[BORN], fresh[CREATED])
 end

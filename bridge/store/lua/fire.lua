@@ -90,7 +90,8 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
     r[EXPIRES], r[MAX_RETRY], r[ENDED] = tonumber(expires_ms), tonumber(max_retry), 0
     r[TERM] = r[DUE] > now or nil -- nobody knows how it was given
     if r[CREATED] ~= tonumber(created_ms) then
-      r[KNOWN], r[CREATED], timeline = known_before(r, tonumber(created_ms)), tonumber(created_ms), nil
+      r[KNOWN], r[CREATED] = known_with(r, tonumber(created_ms)), tonumber(created_ms)
+      r[LABELS], r[REASON], timeline, sent_due = nil, '', nil, nil
     end
     -- The copy may belong to a message that was replacing this one, so the kept body may not be its own.
     free(r)
