@@ -7,6 +7,7 @@ never publishes these headers.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from topology.names import Names
@@ -34,7 +35,8 @@ class Death:
 
     `exchange` and `routing_keys` are the exchange and the keys by which the message came to the queue.
     `original_expiration` is the message's own `expiration` in ms, as text, which the broker removed when the message
-    first expired by it.
+    first expired by it. `at_ms` is when it left the queue, in whole seconds of the broker's clock, as Unix ms;
+    None: unknown.
     """
 
     queue: str
@@ -43,6 +45,7 @@ class Death:
     exchange: str
     routing_keys: tuple[str, ...]
     original_expiration: str | None
+    at_ms: int | None = None
 
 
 def deaths(headers: Mapping[str, Any] | None) -> list[Death]:
@@ -61,6 +64,7 @@ def deaths(headers: Mapping[str, Any] | None) -> list[Death]:
             if isinstance(keys := entry.get("routing-keys"), list)
             else (),
             original_expiration=_text(expiration) if (expiration := entry.get("original-expiration")) else None,
+            at_ms=int(at.timestamp()) * 1_000 if isinstance(at := entry.get("time"), datetime) else None,
         )
         for entry in entries
         if isinstance(entry, Mapping) and "queue" in entry and "reason" in entry

@@ -34,9 +34,9 @@ from bridge.service.reading.portions import portions
 from bridge.store import pages
 from bridge.store.calls import Call
 from bridge.store.messages.outcomes import Looked, Outcome, read_envelope
-from bridge.store.messages.verdicts import ChangeVerdict, LookVerdict, NackVerdict, ReturnedVerdict
+from bridge.store.messages.verdicts import ChangeVerdict, LookVerdict, NackVerdict, ReturnedVerdict, WeighVerdict
 
-Asked = TypeVar("Asked", bound=Outcome[LookVerdict])
+Asked = TypeVar("Asked", bound=Outcome[LookVerdict] | Outcome[WeighVerdict])
 
 log = structlog.get_logger(__name__)
 
@@ -189,7 +189,14 @@ class Audit:
         if not entries:
             return 0, []
         self._cursor = entries[-1]
-        weighed = await self._overdue([self._records.weigh(topic, message_id) for _, message_id in entries], states)
+        overdue = await self._overdue([self._records.weigh(topic, message_id) for _, message_id in entries], states)
+        # After a step ahead, delays and leases end later than this clock says. Only instants are its own.
+        least_ms = self._grace_ms + self._store.clock.ahead_ms
+        weighed = [
+            outcome
+            for outcome in overdue
+            if outcome.verdict is WeighVerdict.INSTANT or _overdue_ms(outcome.found, outcome.now_ms) >= least_ms
+        ]
         found: list[Overdue] = []
         for portion in portions([outcome.extra for outcome in weighed]):
             ids = [outcome.found.id for outcome in weighed[portion]]

@@ -44,6 +44,13 @@ class StoreClock:
         self._fastest_ms = 0.0
         self.steps: deque[ClockStep] = deque(maxlen=_MOST_STEPS)
         self.overruled = 0
+        self._stepped_ms: dict[str, tuple[float, float]] = {}  # by server: the sum of its steps, and the lowest so far
+
+    @property
+    def ahead_ms(self) -> float:
+        """By how many ms at most a clock is ahead of the clock that wrote a moment since this process began. Small
+        steps do not count."""
+        return max((stepped_ms - lowest_ms for stepped_ms, lowest_ms in self._stepped_ms.values()), default=0.0)
 
     @property
     def known(self) -> bool:
@@ -105,6 +112,9 @@ class StoreClock:
         answer; negative for a step back."""
         if abs(ahead_ms) >= _LEAST_STEP_MS:
             self.steps.append(ClockStep(server, ahead_ms, monotonic()))
+            stepped_ms, lowest_ms = self._stepped_ms.get(server, (0.0, 0.0))
+            stepped_ms += ahead_ms
+            self._stepped_ms[server] = stepped_ms, min(lowest_ms, stepped_ms)
 
     def _compare(self) -> None:
         lows_ms = [low_ms for low_ms, _ in self._bounds_ms.values()]

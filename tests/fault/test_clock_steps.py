@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from time import monotonic
 
 import pytest
 
+from bridge.loops.audit import Audit
 from bridge.loops.watch import Watch
 from bridge.model.message import Envelope, State
 from bridge.model.values import Draft, Policy, Release
@@ -93,6 +95,18 @@ async def ahead(service: Service) -> None:
             await service.lookup.get_many(TOPIC, ["unknown"])
 
 
+async def loops_ahead(service: Service) -> None:
+    """The same, also for the loops."""
+    store, records = service.loops_context.store, service.loops_context.records
+
+    async def learn_clock(_keys: Sequence[str] = ()) -> None:
+        await store.run([records.look(TOPIC, "unknown")])
+
+    store.learn_clock = learn_clock  # type: ignore[assignment, method-assign]
+    await ahead(service)
+    await learn_clock()
+
+
 async def right(service: Service) -> None:
     set_clock(service, "")
     await service.lookup.get_many(TOPIC, ["unknown"])
@@ -147,6 +161,38 @@ async def test_messages_that_share_a_bundle_come_after_their_delays_and_not_befo
             (message_id,) = await pulled(service, topic)
             assert monotonic() - began_s >= delays_ms.pop(message_id) / 1_000
         assert (await service.lookup.get(topic, "instant")).record.state is State.WAITING
+
+
+async def test_messages_that_share_a_bundle_come_after_their_delays_though_the_clock_was_set_ahead(
+    stage: Stage,
+) -> None:
+    topic = f"{TOPIC}-bundle-ahead"
+    async with running(stage, **PATIENCE) as service:
+        began_s = monotonic()
+        delays_ms = {"1": 2_100, "2": 2_900, "3": 3_900}
+        await service.sending.send_many([draft(topic, one, delay_ms=delay_ms) for one, delay_ms in delays_ms.items()])
+        set_clock(service, int(service.context.store.clock.now_ms()) + 2 * HOUR_MS)
+        clock = service.loops_context.store.clock
+        right_ms = clock.now_ms
+        clock.now_ms = lambda: right_ms() + 2 * HOUR_MS  # type: ignore[method-assign]
+        while delays_ms:
+            for message_id in await pulled(service, topic):
+                assert monotonic() - began_s >= delays_ms.pop(message_id) / 1_000
+
+
+async def test_audit_sends_no_delayed_message_again_though_the_clock_was_set_ahead(stage: Stage) -> None:
+    topic = f"{TOPIC}-audit"
+    async with running(stage, audit_grace=100, audit_every=0, **PATIENCE) as service:
+        audit = Audit(service.loops_context)
+        instant_ms = int(service.context.store.clock.now_ms()) + HOUR_MS
+        await service.sending.send(draft(topic, "delayed", delay_ms=HOUR_MS))
+        await service.sending.send(draft(topic, "instant", deliver_at_ms=instant_ms))
+        await service.sending.send(draft(topic, "leased"))
+        assert await pulled(service, topic) == ["leased"]
+        await loops_ahead(service)
+        while (done := await audit.run_once()) is None or not done.last:
+            await pause()
+        assert [one.record.id for one in done.found if one.record.topic == topic] == ["instant"]
 
 
 @pytest.mark.parametrize("after_ms", [0, 500], ids=["with its lease copy", "unacknowledged"])

@@ -16,7 +16,7 @@ EARLY_AT_MOST_MS: Final = 5_000
 Redis, that clock was set back. Then the checkpoint asks Redis again after this time. If it parked the copy until the
 due moment by that clock, the message would be late by as much as the clock is wrong."""
 
-_STEP_MS: Final = 1_000  # if a clock is wrong by less, the checkpoint simply waits
+STEP_MS: Final = 1_000  # if a clock is wrong by less, the checkpoint simply waits
 
 _TOGETHER_MS: Final = 10  # a batch takes about as long, so copies that are due within it are taken together
 
@@ -40,27 +40,31 @@ class OpenBundle:
     _at: int = 0
     _end: int = field(init=False)
     _behind_ms: float = 0.0
+    _latest_ms: float = 0.0
     parked_kind: CopyKind = field(init=False)
 
     def __post_init__(self) -> None:
         self._end = len(self.index.dues_ms)
         self.parked_kind = self.kind
 
-    def arrived(self, now_ms: float, short_ms: int) -> None:
-        """Notes that the bundle arrived, and whether the clock is wrong. `now_ms`: the moment of the arrival by this
-        clock, in Unix ms. `short_ms`: by how much at most the wheel brings a copy too early.
+    def arrived(self, now_ms: float, short_ms: int, stood_ms: float | None) -> None:
+        """Notes that the bundle is opened, and whether the clock is wrong. `now_ms`: the moment by this clock, in Unix
+        ms. `short_ms`: by how much at most the wheel brings a copy too early. `stood_ms`: how long the bundle has
+        certainly stood in its queue, in ms; None: nobody knows.
 
-        If the earliest copy has waited its whole delay, it is due when the bundle arrives. If that copy seems to be due
-        much later, the clock is behind the clock that wrote the due moments. Then copies are taken by the corrected
-        clock, and Redis decides about each copy. If the bundle seems late, the clock may be ahead, and nobody knows
-        what is left of each delay. Then copies that are not lease copies go into new bundles with the kind `HOLD`.
+        If the earliest copy has waited its whole delay, it was due when the bundle came. If that copy seems to be due
+        much later or much earlier, the clock is not the one that wrote the due moments. Then copies are taken by the
+        corrected clock, and Redis decides about each copy. If the bundle is late and nobody knows why, copies that are
+        not lease copies go into new bundles with the kind `HOLD`: what is left of their delays may be wrong.
         """
         if self.waited_ms is None:
             return
         early_ms = self.index.dues_ms[0] - now_ms
-        if early_ms > short_ms + _STEP_MS:
+        if early_ms > short_ms + STEP_MS:
             self._behind_ms = early_ms - short_ms
-        elif early_ms < -_STEP_MS and self.kind is not CopyKind.LEASE:
+        elif stood_ms is not None and -early_ms > stood_ms + 2 * STEP_MS:
+            self._behind_ms = early_ms + stood_ms - short_ms
+        elif early_ms < -STEP_MS and self.kind is not CopyKind.LEASE:
             self.parked_kind = CopyKind.HOLD
 
     def waited_by_ms(self, due_ms: int) -> int | None:
@@ -105,7 +109,12 @@ class OpenBundle:
         return [(entry, max(0.0, entry.due_ms - at_ms)) for entry in taken]
 
     def _now_ms(self, now_ms: float) -> float:
-        return max(now_ms + self._behind_ms, self.index.dues_ms[0] - EARLY_AT_MOST_MS - self.stranded_ms)
+        at_ms = now_ms + self._behind_ms
+        if at_ms < self._latest_ms - STEP_MS:  # the clock was set back meanwhile
+            self._behind_ms += self._latest_ms - at_ms
+            at_ms = self._latest_ms
+        self._latest_ms = max(at_ms, self.index.dues_ms[0] - EARLY_AT_MOST_MS - self.stranded_ms)
+        return self._latest_ms
 
     def _entries(self, start: int, end: int) -> list[Entry]:
         dues_ms, offsets, body = self.index.dues_ms, self.index.offsets, self.body

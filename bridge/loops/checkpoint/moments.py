@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bridge.broker.copies.classify import Arrival, Bundle, Due
+from bridge.broker.copies.open_bundle import STEP_MS
+from bridge.broker.publications import short_ms
 from bridge.loops.checkpoint.verdicts import HELD_AT_MOST_MS
 from bridge.model.message import CopyKind
 from bridge.store.messages.records import AHEAD_MS
@@ -28,3 +30,13 @@ def ask_at_ms(arrival: Arrival, now_ms: float) -> float:
     else:
         return now_ms
     return due_ms if due_ms - now_ms <= HELD_AT_MOST_MS else now_ms
+
+
+def first_asked_ms(arrival: Arrival, now_ms: float) -> float:
+    """Returns the same for an arrival that has just left the wheel.
+
+    A copy that seems late may be early: the clock may have been set forward. So the wheel's shortness is waited for.
+    """
+    if isinstance(arrival, Due) and arrival.waited_ms is not None and now_ms - arrival.copy.due_ms > STEP_MS:
+        return now_ms + short_ms()
+    return ask_at_ms(arrival, now_ms)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from time import time
 from typing import Final
 
 from bridge.broker.copies.classify import Bundle, Due, Unusable, due_of
-from bridge.broker.copies.open_bundle import OpenBundle
+from bridge.broker.copies.open_bundle import STEP_MS, OpenBundle
 from bridge.broker.copies.windows import NEAR_MS
 from bridge.broker.publications import short_ms
 from bridge.loops.checkpoint.batches import RETRY_MS
@@ -44,8 +45,8 @@ class OpenedBundles:
         if isinstance(opened, Unusable):
             yield opened, 0
             return
-        if opened is not bundle:
-            opened.arrived(now_ms, short_ms())
+        if isinstance(bundle, Bundle):
+            opened.arrived(now_ms, short_ms(), _stood_ms(bundle, now_ms))
             self.refs.opened(opened.tag, opened.left)
             self._open[opened.tag] = opened
         asked_ms = now_ms + ahead_ms(opened.kind)
@@ -72,3 +73,8 @@ class OpenedBundles:
             self._parking.add(bundle, bundle.rest(now_ms))
         self._open.clear()
         self._parking.end()
+
+
+def _stood_ms(bundle: Bundle, now_ms: float) -> float | None:
+    """Returns how long a late bundle has stood in its queue, in ms; 0 for one that is not late. None: nobody knows."""
+    return bundle.stood_ms(time() * 1_000) if now_ms - bundle.due_ms > STEP_MS else 0

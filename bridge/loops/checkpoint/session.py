@@ -18,7 +18,7 @@ from bridge.broker.copies.submissions import Submission
 from bridge.loops.checkpoint.batches import RETRY_MS, Batches
 from bridge.loops.checkpoint.due_queue import DueQueue
 from bridge.loops.checkpoint.flight import Flight
-from bridge.loops.checkpoint.moments import ask_at_ms
+from bridge.loops.checkpoint.moments import first_asked_ms
 from bridge.loops.checkpoint.opened import OpenedBundles
 from bridge.loops.checkpoint.parking import Parking
 from bridge.loops.checkpoint.verdicts import HELD_AT_MOST_MS
@@ -166,7 +166,7 @@ class Session:
     def _received(self, delivery: Delivery) -> None:
         now_ms = self._store.clock.now_ms()
         arrival = self._classify(delivery, now_ms=int(now_ms))
-        self._hold(arrival, ask_at_ms(arrival, now_ms) - now_ms)
+        self._hold(arrival, first_asked_ms(arrival, now_ms) - now_ms)
 
     def _hold(self, arrival: Arrival, for_ms: float) -> None:
         """Holds an arrival for `for_ms`. This process's monotonic clock measures the time, as Redis' clock may be

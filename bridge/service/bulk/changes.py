@@ -24,7 +24,7 @@ from bridge.service.reading.portions import portions
 from bridge.service.results import BURST, Check, Results, failure, is_of
 from bridge.store.calls import Call
 from bridge.store.messages.outcomes import Looked, Outcome, read_envelope
-from bridge.store.messages.verdicts import ChangeVerdict, DeleteVerdict, LookVerdict
+from bridge.store.messages.verdicts import ChangeVerdict, DeleteVerdict, WeighVerdict
 
 
 class Changes:
@@ -56,7 +56,7 @@ class Changes:
             results |= await self._move(bulk, others, check)
         return results
 
-    async def records(self, named: Sequence[tuple[str, str]]) -> list[Outcome[LookVerdict]]:
+    async def records(self, named: Sequence[tuple[str, str]]) -> list[Outcome[WeighVerdict]]:
         """Reads records by topic and id, without bodies. `extra` in the outcomes: the size of the kept envelope in
         Redis, in bytes.
 

@@ -22,7 +22,7 @@ from bridge.service.pools.search import Search
 from bridge.service.results import Check, Results
 from bridge.store.kept.operations import MOST_RUNNING
 from bridge.store.messages.outcomes import Outcome
-from bridge.store.messages.verdicts import LookVerdict
+from bridge.store.messages.verdicts import WeighVerdict
 
 AT_ONCE: Final = 1_000
 """The most messages that a call changes itself. For more messages it begins an operation."""
@@ -146,7 +146,7 @@ class BulkActions:
         by_pool: dict[str, list[Found]] = defaultdict(list)
         for one in found:
             by_pool[self._pools.serving(one.topic).context.pool].append(one)
-        outcomes: dict[Found, Outcome[LookVerdict]] = {}
+        outcomes: dict[Found, Outcome[WeighVerdict]] = {}
         for pool, own in by_pool.items():
             changes = self._pools.services[pool].changes
             for start in range(0, len(own), PORTION):

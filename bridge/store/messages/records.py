@@ -400,7 +400,7 @@ class Records:
     def timeline(self, topic: str, message_id: str) -> Call[Told]:
         return self._call(transitions.TIMELINE, topic, message_id)
 
-    def weigh(self, topic: str, message_id: str) -> Call[Outcome[of.LookVerdict]]:
+    def weigh(self, topic: str, message_id: str) -> Call[Outcome[of.WeighVerdict]]:
         return self._call(transitions.WEIGH, topic, message_id)
 
     def superseded(self, copies: Sequence[Copy]) -> Call[list[bool]]:

@@ -1,7 +1,7 @@
 """Names the verdicts of the scripts about messages, one enum a script.
 
 The `Returns:` line of a script's header says what each of its verdicts means. The verdicts of `ack` are `AckVerdict` in
-`model/values.py`, as callers of the service get them. `look`, `timeline` and `weigh` share `LookVerdict`.
+`model/values.py`, as callers of the service get them. `look` and `timeline` share `LookVerdict`.
 """
 
 from __future__ import annotations
@@ -149,4 +149,10 @@ class RestoreVerdict(StrEnum):
 
 class LookVerdict(StrEnum):
     FOUND = "found"
+    UNKNOWN = "unknown"
+
+
+class WeighVerdict(StrEnum):
+    FOUND = "found"
+    INSTANT = "instant"
     UNKNOWN = "unknown"

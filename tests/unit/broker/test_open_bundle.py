@@ -7,9 +7,10 @@ from bridge.model.message import CopyKind
 NOW_MS = 1_769_850_000_000
 
 
-def bundle(*left_ms: int, stranded_ms: int = 0) -> OpenBundle:
+def bundle(*left_ms: int, stranded_ms: int = 0, waited_ms: int | None = None) -> OpenBundle:
     (packed,) = pack("orders", [Entry(NOW_MS + left, b"due in %d" % left) for left in left_ms])
-    return OpenBundle(7, "orders", CopyKind.CHECKED, stranded_ms, index(packed.properties, packed.body), packed.body)
+    found = index(packed.properties, packed.body)
+    return OpenBundle(7, "orders", CopyKind.CHECKED, stranded_ms, found, packed.body, waited_ms)
 
 
 def test_copies_are_taken_as_they_fall_due() -> None:
@@ -54,3 +55,49 @@ def test_bundle_that_missed_a_slot_waits_for_the_rest_of_its_delay() -> None:
     opened = bundle(3_600_000, stranded_ms=60_000)
 
     assert [left_ms for _, left_ms in opened.far(NOW_MS)] == [EARLY_AT_MOST_MS + 60_000]
+
+
+HOUR_MS = 3_600_000
+SHORT_MS = 200
+
+
+def test_clock_that_was_set_ahead_brings_no_copy_before_its_delay_has_passed() -> None:
+    opened = bundle(0, 700, 30_000, waited_ms=30_000)
+    now_ms = NOW_MS + HOUR_MS
+    opened.arrived(now_ms, SHORT_MS, 0)
+
+    assert [left_ms for _, left_ms in opened.far(now_ms)] == [30_000 + SHORT_MS]
+    assert opened.parked_kind is CopyKind.CHECKED
+    assert opened.due(now_ms + SHORT_MS - 1) == []
+    assert [entry.data for entry in opened.due(now_ms + SHORT_MS)] == [b"due in 0"]
+    # The clock is right again.
+    assert opened.due(NOW_MS + SHORT_MS + 10) == []
+    assert opened.left_ms(NOW_MS + SHORT_MS + 10) == 700
+    assert [entry.data for entry in opened.due(NOW_MS + SHORT_MS + 710)] == [b"due in 700"]
+
+
+def test_bundle_that_has_stood_in_its_queue_is_late() -> None:
+    opened = bundle(0, 30_000, 7_000_000, waited_ms=30_000)
+    now_ms = NOW_MS + HOUR_MS
+    opened.arrived(now_ms, SHORT_MS, HOUR_MS - 1_500)
+
+    assert [left_ms for _, left_ms in opened.far(now_ms)] == [7_000_000 - HOUR_MS]
+    assert len(opened.due(now_ms)) == 2
+    assert opened.parked_kind is CopyKind.HOLD
+
+
+def test_bundle_that_has_stood_in_its_queue_beside_a_step_ahead_counts_the_time_that_it_stood() -> None:
+    opened = bundle(0, 30_000, waited_ms=30_000)
+    now_ms = NOW_MS + HOUR_MS
+    opened.arrived(now_ms, SHORT_MS, 10_000)
+
+    assert [left_ms for _, left_ms in opened.far(now_ms)] == [20_000 + SHORT_MS]
+    assert len(opened.due(now_ms)) == 1
+
+
+def test_late_bundle_of_which_nobody_knows_how_long_it_stood_is_taken_at_once() -> None:
+    opened = bundle(0, 30_000, waited_ms=30_000)
+    opened.arrived(NOW_MS + HOUR_MS, SHORT_MS, None)
+
+    assert len(opened.due(NOW_MS + HOUR_MS)) == 2
+    assert opened.parked_kind is CopyKind.HOLD

@@ -1,5 +1,6 @@
 """Tests that the checkpoint asks Redis about a copy when it is due, or at once."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from bridge.broker.client.delivery import Delivery
 from bridge.broker.copies.classify import Arrival, Bundle, Due, Returned, Unusable, classify, due_of
 from bridge.broker.copies.open_bundle import OpenBundle
 from bridge.broker.copies.properties import Properties
-from bridge.loops.checkpoint.moments import ask_at_ms
+from bridge.loops.checkpoint.moments import ask_at_ms, first_asked_ms
 from topology.names import Names
 
 NOW_MS = 1_769_850_000_000
@@ -32,6 +33,36 @@ def test_a_copy_due_soon_is_held_and_one_due_later_is_asked_about_at_once(due_in
 
     assert isinstance(copy, Due)
     assert ask_at_ms(copy, NOW_MS) == NOW_MS + asked_in_ms
+
+
+@pytest.mark.parametrize(
+    ("due_in_ms", "kind", "asked_in_ms"),
+    [
+        (-1_000, "", -1_005),
+        (-1_001, "", 200),
+        (-7_200_000, "", 200),
+        (-7_200_000, "!hold.", -7_200_005),
+        (150, "", 145),
+    ],
+)
+def test_copy_that_seems_late_waits_for_the_shortness_of_the_wheel(due_in_ms: int, kind: str, asked_in_ms: int) -> None:
+    copy = arrived(f"0.0.0.0.0.0.1.{kind}orders", x_delay_copy="1.a", x_delay_due=NOW_MS + due_in_ms)
+
+    assert first_asked_ms(copy, NOW_MS) == NOW_MS + asked_in_ms
+
+
+@pytest.mark.parametrize(
+    ("died_ms", "stood_ms"), [(NOW_MS - 10_000, 9_000), (NOW_MS, 0), (NOW_MS + 5_000, 0), (None, None)]
+)
+def test_bundle_tells_how_long_it_has_certainly_stood(died_ms: int | None, stood_ms: int | None) -> None:
+    died: dict[str, Any] = {"queue": "delay.000d-00h-00m-01s", "reason": "expired", "count": 1}
+    if died_ms is not None:
+        died["time"] = datetime.fromtimestamp(died_ms / 1_000, UTC)
+    bundle = arrived(
+        "0.0.0.0.0.0.1.!plain-bundle.orders", x_death=[died], x_delay_bundle=2, x_delay_due=NOW_MS - 7_200_000
+    )
+    assert isinstance(bundle, Bundle)
+    assert bundle.stood_ms(NOW_MS) == stood_ms
 
 
 def test_a_lease_copy_is_held_until_its_lease_ends() -> None:

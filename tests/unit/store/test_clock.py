@@ -147,3 +147,25 @@ def test_clock_keeps_the_four_latest_steps() -> None:
     for number in range(10):
         clock.heard(number * 5_000, 0, 0, "one")
     assert [step.server for step in clock.steps] == ["one"] * 4
+
+
+@pytest.mark.parametrize(
+    ("offsets_ms", "ahead_ms"),
+    [
+        ((0,), 0),
+        ((0, 7_200_000), 7_200_000),
+        ((0, 7_200_000, 0), 0),
+        ((0, -7_200_000), 0),
+        ((0, -7_200_000, 0), 7_200_000),
+        ((0, -3_000, 2_000, -1_000, 1_000), 4_000),
+        ((0, 900), 0),
+    ],
+)
+def test_clock_knows_by_how_much_it_may_be_ahead_of_a_moment_that_it_wrote(
+    offsets_ms: tuple[int, ...], ahead_ms: int
+) -> None:
+    clock = StoreClock()
+    for offset_ms in offsets_ms:
+        clock.heard(offset_ms, 0, 0)
+    clock.heard(0, 0, 0, "another")
+    assert clock.ahead_ms == pytest.approx(ahead_ms, abs=10)
