@@ -48,8 +48,8 @@ class StoreClock:
 
     @property
     def ahead_ms(self) -> float:
-        """By how many ms at most a clock is ahead of the clock that wrote a moment since this process began. Small
-        steps do not count."""
+        """By how many ms a clock may be ahead of the one that wrote a moment: the sum of the steps since the process
+        began, above the lowest sum so far. Steps of less than a second do not count."""
         return max((stepped_ms - lowest_ms for stepped_ms, lowest_ms in self._stepped_ms.values()), default=0.0)
 
     @property
@@ -82,6 +82,7 @@ class StoreClock:
         servers."""
         if kept := {server: bounds for server, bounds in self._bounds_ms.items() if server in servers}:
             self._bounds_ms = kept
+            self._stepped_ms = {server: steps for server, steps in self._stepped_ms.items() if server in servers}
             self._compare()
 
     def now_ms(self) -> float:

@@ -175,3 +175,13 @@ async def test_copies_of_a_removed_topic_do_not_bring_it_back(stage: Stage, monk
         async with asyncio.timeout(PATIENCE_S):
             await all_handled.wait()
         assert not await exists(service, topic)
+
+
+async def test_bundle_that_comes_after_bundles_were_switched_off_brings_no_message_early(stage: Stage) -> None:
+    topic = "switched-off"
+    async with running(stage, **PATIENCE) as service:
+        due_ms = await send_all(service, topic)
+    async with running(stage, bundles=False, **PATIENCE) as service, asyncio.timeout(PATIENCE_S):
+        while due_ms:
+            (leased,) = await service.pulling.pull([topic], limit=1, wait_ms=20_000, lease_ms=60_000)
+            assert now_ms() >= due_ms.pop(leased.message.record.id)

@@ -128,24 +128,26 @@ def is_of_lost_time(copy: Copy, kept: Kept) -> bool:
 
 def is_known(copy: Copy, kept: Kept) -> bool:
     """Whether the record has had the copy's message."""
-    return bool(kept.known_ms) and (copy.created_ms <= kept.known_ms[0] or copy.created_ms in kept.known_ms)
+    assert kept.record is not None
+    known_ms = kept.known_ms or (kept.record.created_ms,)
+    if copy.created_ms % 1_000 == 999 and any(0 < copy.created_ms - moment_ms < 1_000 for moment_ms in known_ms):
+        return True  # a copy of an earlier version
+    return copy.created_ms <= known_ms[0] or copy.created_ms in known_ms
 
 
 def is_of_forgotten(copy: Copy, kept: Kept, named: NamedBefore) -> bool:
     """Whether the copy is of a message that the record has not had, and not of its next one."""
     record = kept.record
-    if record is None or copy.epoch == 0 or copy.created_ms == record.created_ms or copy.nonce in kept.refused:
+    if record is None or copy.epoch == 0 or copy.nonce in kept.refused or is_known(copy, kept):
         return False
-    if (record.epoch, record.nonce) == (copy.epoch, copy.nonce) or is_known(copy, kept):
+    if (record.epoch, record.nonce) == (copy.epoch, copy.nonce):
         return False
-    later_ms = copy.created_ms - record.created_ms
-    if 0 < later_ms < 1_000 and copy.created_ms % 1_000 == 999:
+    is_later = copy.created_ms > record.created_ms
+    if is_later and is_live(record) and record.epoch < copy.epoch:
         return False
-    if later_ms > 0 and is_live(record) and record.epoch < copy.epoch:
-        return False
-    if named is NamedBefore.MESSAGE:
-        return later_ms > 0 or bool(kept.known_ms)
-    return named is NamedBefore.FORMER and later_ms > 0 and record.state is not State.DELETED
+    if named is NamedBefore.FORMER:
+        return is_later and record.state is not State.DELETED
+    return named is NamedBefore.MESSAGE
 
 
 def has_forgotten(copy: Copy, record: Record | None) -> bool:
@@ -195,7 +197,7 @@ def superseded(copy: Copy, kept: Kept) -> bool:
         return False
     if is_of_another_life(copy, kept) or is_of_lost_time(copy, kept) or has_forgotten(copy, record):
         return False
-    if copy.created_ms > record.created_ms if not kept.known_ms else not is_known(copy, kept):
+    if not is_known(copy, kept):
         return False  # it may be of a forgotten message
     return record.state.ended or record.epoch > copy.epoch
 

@@ -28,6 +28,8 @@ class OpenBundle:
     `tag`: the bundle's delivery tag. `topic`, `kind`: of the copies. `stranded_ms`: the rest of the delay that the
     bundle's routing key names, if a slot on its way was missing; else 0. `body`: of the bundle. `waited_ms`: as in
     `Due`, for the earliest copy. `parked_kind`: the kind that copies get when they go into a new bundle.
+
+    The methods take the moment by this process's monotonic clock, in ms, as Redis' clock may be set meanwhile.
     """
 
     tag: int
@@ -39,37 +41,40 @@ class OpenBundle:
     waited_ms: int | None = None
     _at: int = 0
     _end: int = field(init=False)
-    _behind_ms: float = 0.0
-    _latest_ms: float = 0.0
+    _offset_ms: float = 0.0  # between the clock by which copies are taken and the monotonic one
+    _latest_ms: float = 0.0  # the latest moment by that clock
     parked_kind: CopyKind = field(init=False)
 
     def __post_init__(self) -> None:
         self._end = len(self.index.dues_ms)
         self.parked_kind = self.kind
 
-    def arrived(self, now_ms: float, short_ms: int, stood_ms: float | None) -> None:
-        """Notes that the bundle is opened, and whether the clock is wrong. `now_ms`: the moment by this clock, in Unix
-        ms. `short_ms`: by how much at most the wheel brings a copy too early. `stood_ms`: how long the bundle has
-        certainly stood in its queue, in ms; None: nobody knows.
+    def arrived(self, own_ms: float, now_ms: float, short_ms: int, step_ms: float) -> None:
+        """Notes that the bundle is opened, and by which clock its copies are taken. `now_ms`: the moment by Redis'
+        clock, in Unix ms. `short_ms`: by how much at most the wheel brings a copy too early. `step_ms`: by how much the
+        clock was certainly set ahead since it wrote the due moments.
 
         If the earliest copy has waited its whole delay, it was due when the bundle came. If that copy seems to be due
-        much later or much earlier, the clock is not the one that wrote the due moments. Then copies are taken by the
-        corrected clock, and Redis decides about each copy. If the bundle is late and nobody knows why, copies that are
-        not lease copies go into new bundles with the kind `HOLD`: what is left of their delays may be wrong.
+        much later, the clock is behind the one that wrote the due moments. Then, and after a step ahead, copies are
+        taken by the corrected clock, and Redis decides about each copy. If the bundle is late for another reason, its
+        copies, but lease copies, go into new bundles with the kind `HOLD`, as they have waited too long.
         """
-        if self.waited_ms is None:
-            return
-        early_ms = self.index.dues_ms[0] - now_ms
-        if early_ms > short_ms + STEP_MS:
-            self._behind_ms = early_ms - short_ms
-        elif stood_ms is not None and -early_ms > stood_ms + 2 * STEP_MS:
-            self._behind_ms = early_ms + stood_ms - short_ms
-        elif early_ms < -STEP_MS and self.kind is not CopyKind.LEASE:
-            self.parked_kind = CopyKind.HOLD
+        corrected_ms = now_ms
+        if self.waited_ms is not None:
+            early_ms = self.index.dues_ms[0] - now_ms
+            if early_ms > short_ms + STEP_MS:
+                corrected_ms += early_ms - short_ms
+            elif step_ms > 2 * STEP_MS:
+                corrected_ms -= step_ms + short_ms
+            elif early_ms < -STEP_MS and self.kind is not CopyKind.LEASE:
+                self.parked_kind = CopyKind.HOLD
+        self._offset_ms = corrected_ms - own_ms
 
     def waited_by_ms(self, due_ms: int) -> int | None:
-        """Returns `waited_ms`, as in `Due`, for a copy of the bundle that was due at `due_ms` and is taken now."""
-        return None if self.waited_ms is None else self.waited_ms + max(0, due_ms - self.index.dues_ms[0])
+        """Returns `waited_ms`, as in `Due`, for a copy of the bundle that was due at `due_ms` and was taken last."""
+        if self.waited_ms is None or due_ms > self._latest_ms:
+            return None
+        return self.waited_ms + max(0, due_ms - self.index.dues_ms[0])
 
     @property
     def left(self) -> int:
@@ -82,38 +87,35 @@ class OpenBundle:
         moment_ms = self.index.dues_ms[self._at]
         return bisect_right(self.index.dues_ms, moment_ms + _TOGETHER_MS, self._at, self._end) - self._at
 
-    def left_ms(self, now_ms: float) -> float:
+    def left_ms(self, own_ms: float) -> float:
         """Returns how many ms are left until the next copy is due."""
-        return self.index.dues_ms[self._at] - self._now_ms(now_ms)
+        return self.index.dues_ms[self._at] - self._now_ms(own_ms)
 
-    def due(self, now_ms: float) -> list[Entry]:
+    def due(self, own_ms: float) -> list[Entry]:
         """Takes the copies that are due."""
-        end = bisect_right(self.index.dues_ms, self._now_ms(now_ms), self._at, self._end)
+        end = bisect_right(self.index.dues_ms, self._now_ms(own_ms), self._at, self._end)
         taken = self._entries(self._at, end)
         self._at = end
         return taken
 
-    def far(self, now_ms: float) -> list[tuple[Entry, float]]:
+    def far(self, own_ms: float) -> list[tuple[Entry, float]]:
         """Takes the copies that are not due within `NEAR_MS`. Returns each with what is left of its delay, in ms."""
-        at_ms = self._now_ms(now_ms)
+        at_ms = self._now_ms(own_ms)
         start = bisect_right(self.index.dues_ms, at_ms + NEAR_MS, self._at, self._end)
         taken = self._entries(start, self._end)
         self._end = start
         return [(entry, entry.due_ms - at_ms) for entry in taken]
 
-    def rest(self, now_ms: float) -> list[tuple[Entry, float]]:
+    def rest(self, own_ms: float) -> list[tuple[Entry, float]]:
         """Takes all copies that are left. Returns each with what is left of its delay, in ms."""
-        at_ms = self._now_ms(now_ms)
+        at_ms = self._now_ms(own_ms)
         taken = self._entries(self._at, self._end)
         self._at = self._end
         return [(entry, max(0.0, entry.due_ms - at_ms)) for entry in taken]
 
-    def _now_ms(self, now_ms: float) -> float:
-        at_ms = now_ms + self._behind_ms
-        if at_ms < self._latest_ms - STEP_MS:  # the clock was set back meanwhile
-            self._behind_ms += self._latest_ms - at_ms
-            at_ms = self._latest_ms
-        self._latest_ms = max(at_ms, self.index.dues_ms[0] - EARLY_AT_MOST_MS - self.stranded_ms)
+    def _now_ms(self, own_ms: float) -> float:
+        earliest_ms = self.index.dues_ms[0] - EARLY_AT_MOST_MS - self.stranded_ms
+        self._latest_ms = max(own_ms + self._offset_ms, earliest_ms)
         return self._latest_ms
 
     def _entries(self, start: int, end: int) -> list[Entry]:

@@ -10,7 +10,7 @@ from bridge.model.message import CopyKind
 from bridge.store.messages.records import AHEAD_MS
 
 
-def ahead_ms(kind: CopyKind) -> int:
+def early_ms(kind: CopyKind) -> int:
     """Returns how many ms before a copy's due moment the checkpoint asks Redis about it. 0 for lease copies: a lease is
     never cut short."""
     return 0 if kind is CopyKind.LEASE else AHEAD_MS
@@ -19,24 +19,23 @@ def ahead_ms(kind: CopyKind) -> int:
 def ask_at_ms(arrival: Arrival, now_ms: float) -> float:
     """Returns when to open a bundle, or to ask Redis about a copy, in Unix ms.
 
-    An arrival that is overdue or due soon gets the moment `ahead_ms` before its due moment. Any other arrival gets
+    An arrival that is overdue or due soon gets the moment `early_ms` before its due moment. Any other arrival gets
     `now_ms`. The wheel brings copies only a little early, so something else has moved a copy that is due much later to
     this queue.
     """
     if isinstance(arrival, Bundle):
-        due_ms = arrival.due_ms - ahead_ms(arrival.kind)
+        due_ms = arrival.due_ms - early_ms(arrival.kind)
     elif isinstance(arrival, Due):
-        due_ms = arrival.copy.due_ms - ahead_ms(arrival.kind)
+        due_ms = arrival.copy.due_ms - early_ms(arrival.kind)
     else:
         return now_ms
     return due_ms if due_ms - now_ms <= HELD_AT_MOST_MS else now_ms
 
 
-def first_asked_ms(arrival: Arrival, now_ms: float) -> float:
-    """Returns the same for an arrival that has just left the wheel.
+def first_asked_ms(arrival: Arrival, now_ms: float, ahead_ms: float) -> float:
+    """Returns the same for an arrival that has just left the wheel. `ahead_ms`: as in `StoreClock`.
 
-    A copy that seems late may be early: the clock may have been set forward. So the wheel's shortness is waited for.
+    After a step ahead, a copy that seems late may be early: so it waits for what the wheel's shortness may be.
     """
-    if isinstance(arrival, Due) and arrival.waited_ms is not None and now_ms - arrival.copy.due_ms > STEP_MS:
-        return now_ms + short_ms()
-    return ask_at_ms(arrival, now_ms)
+    late = isinstance(arrival, Due) and arrival.waited_ms is not None and now_ms - arrival.copy.due_ms > STEP_MS
+    return now_ms + short_ms() if late and ahead_ms > STEP_MS else ask_at_ms(arrival, now_ms)

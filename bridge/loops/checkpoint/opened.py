@@ -13,7 +13,7 @@ from bridge.broker.publications import short_ms
 from bridge.loops.checkpoint.batches import RETRY_MS
 from bridge.loops.checkpoint.bundle_refs import BundleRefs
 from bridge.loops.checkpoint.flight import AT_ONCE
-from bridge.loops.checkpoint.moments import ahead_ms, ask_at_ms
+from bridge.loops.checkpoint.moments import ask_at_ms, early_ms
 from bridge.loops.checkpoint.parking import Parking
 from bridge.settings.settings import Settings
 
@@ -33,11 +33,11 @@ class OpenedBundles:
         self._open: dict[int, OpenBundle] = {}  # by tag; with copies that are not due yet
 
     def take(
-        self, bundle: Bundle | OpenBundle, now_ms: float
+        self, bundle: Bundle | OpenBundle, own_ms: float, now_ms: float, ahead_ms: float
     ) -> Iterator[tuple[Due | Bundle | OpenBundle | Unusable, float]]:
         """Yields the copies of a bundle that are due, and then the bundle itself if it has copies that are due soon.
         Each comes with the ms until the checkpoint has to handle it; 0: now. While too many copies are unfinished,
-        yields only the bundle."""
+        yields only the bundle. `own_ms`: by the monotonic clock. `ahead_ms`: as in `StoreClock`."""
         if not self.refs.has_room(bundle.count):
             yield bundle, RETRY_MS
             return
@@ -46,17 +46,17 @@ class OpenedBundles:
             yield opened, 0
             return
         if isinstance(bundle, Bundle):
-            opened.arrived(now_ms, short_ms(), _stood_ms(bundle, now_ms))
+            opened.arrived(own_ms, now_ms, short_ms(), _step_ms(bundle, now_ms, ahead_ms))
             self.refs.opened(opened.tag, opened.left)
             self._open[opened.tag] = opened
-        asked_ms = now_ms + ahead_ms(opened.kind)
+        asked_ms = own_ms + early_ms(opened.kind)
         if self._bundled:
-            self._parking.add(opened, opened.far(now_ms))
+            self._parking.add(opened, opened.far(own_ms))
             entries = opened.due(asked_ms)
         else:
             # Bundles are off. The checkpoint asks about all copies now, and puts copies that are not due back into the
             # wheel one by one.
-            entries = [entry for entry, _ in opened.rest(now_ms)]
+            entries = [entry for entry, _ in opened.rest(own_ms)]
         self.refs.read(len(entries))
         for entry in entries:
             copy = due_of(opened, entry, now_ms=int(now_ms))
@@ -66,15 +66,22 @@ class OpenedBundles:
         else:
             del self._open[opened.tag]
 
-    def park_all(self, now_ms: float) -> None:
+    def park_all(self, own_ms: float) -> None:
         """Parks all copies that are left in the bundles, because the process stops. If it requeued a bundle, RabbitMQ
         would redeliver copies that were released already."""
         for bundle in self._open.values():
-            self._parking.add(bundle, bundle.rest(now_ms))
+            self._parking.add(bundle, bundle.rest(own_ms))
         self._open.clear()
         self._parking.end()
 
 
-def _stood_ms(bundle: Bundle, now_ms: float) -> float | None:
-    """Returns how long a late bundle has stood in its queue, in ms; 0 for one that is not late. None: nobody knows."""
-    return bundle.stood_ms(time() * 1_000) if now_ms - bundle.due_ms > STEP_MS else 0
+def _step_ms(bundle: Bundle, now_ms: float, ahead_ms: float) -> float:
+    """Returns by how many ms the clock was certainly set ahead since it wrote the bundle's due moments.
+
+    A bundle may also be late because RabbitMQ was down, as that writes `x-death` late. So only steps that this process
+    has noticed count.
+    """
+    late_ms = now_ms - bundle.due_ms
+    if late_ms <= STEP_MS or ahead_ms <= STEP_MS or (stood_ms := bundle.stood_ms(time() * 1_000)) is None:
+        return 0
+    return min(late_ms - stood_ms, ahead_ms)

@@ -140,7 +140,7 @@ class Session:
     async def _finish_opened(self, consumer: Consumer, parking: asyncio.Task[None]) -> None:
         """Finishes opened bundles on shutdown. Requeuing one would redeliver copies already released."""
         until_ms = _own_ms() + _ENDED_WITHIN_MS
-        self._opened.park_all(self._store.clock.now_ms())
+        self._opened.park_all(_own_ms())
         await self._finish_read(consumer, until_ms)
         await asyncio.wait((parking,), timeout=max(0.0, until_ms - _own_ms()) / 1_000)
 
@@ -166,7 +166,7 @@ class Session:
     def _received(self, delivery: Delivery) -> None:
         now_ms = self._store.clock.now_ms()
         arrival = self._classify(delivery, now_ms=int(now_ms))
-        self._hold(arrival, first_asked_ms(arrival, now_ms) - now_ms)
+        self._hold(arrival, first_asked_ms(arrival, now_ms, self._store.clock.ahead_ms) - now_ms)
 
     def _hold(self, arrival: Arrival, for_ms: float) -> None:
         """Holds an arrival for `for_ms`. This process's monotonic clock measures the time, as Redis' clock may be
@@ -186,7 +186,8 @@ class Session:
                     if not isinstance(arrival, (Bundle, OpenBundle)):
                         due.append(arrival)
                         continue
-                    for taken, for_ms in self._opened.take(arrival, self._store.clock.now_ms()):
+                    clock = self._store.clock
+                    for taken, for_ms in self._opened.take(arrival, now_ms, clock.now_ms(), clock.ahead_ms):
                         if for_ms or isinstance(taken, (Bundle, OpenBundle)):
                             self._hold(taken, for_ms)
                         else:

@@ -212,15 +212,21 @@ local function forgot(r, epoch, created_ms)
   return ended(r) and r[EPOCH] < epoch and r[CREATED] < created_ms
 end
 
--- The KNOWN of a record; nil for none.
+-- The moments of KNOWN, which end with the record's own.
 local function known(r)
-  if r[KNOWN] and string.sub(r[KNOWN], -6) == struct.pack('>I6', r[CREATED]) then return r[KNOWN] end
+  local own = struct.pack('>I6', r[CREATED])
+  return r[KNOWN] and string.sub(r[KNOWN], -6) == own and r[KNOWN] or own
+end
+
+-- Whether a copy has the moment of creation of a message. A copy of an earlier version has the end of its second.
+local function is_of(moment, created_ms)
+  return created_ms == moment or (created_ms % 1000 == 999 and created_ms > moment and created_ms - moment < 1000)
 end
 
 local function is_known(moments, created_ms)
   for at = 1, #moments, 6 do
     local moment = struct.unpack('>I6', moments, at)
-    if created_ms == moment or (at == 1 and created_ms < moment) then return true end
+    if is_of(moment, created_ms) or (at == 1 and created_ms < moment) then return true end
   end
   return false
 end
@@ -229,14 +235,10 @@ end
 -- what a record has named for certain before: 'message', the copy or one of its message; 'former', one of its message or
 -- of the message that it was to replace.
 local function of_forgotten(r, epoch, nonce, created_ms, named)
-  if created_ms == r[CREATED] or is(r, epoch, nonce) or was_refused(r, nonce) then return false end
-  local moments, later = known(r), created_ms > r[CREATED]
-  if moments and is_known(moments, created_ms) then return false end
-  -- A copy of an earlier version knows its second only, and has the end of that.
-  if later and created_ms % 1000 == 999 and created_ms - r[CREATED] < 1000 then return false end
+  if is(r, epoch, nonce) or was_refused(r, nonce) or is_known(known(r), created_ms) then return false end
+  local later = created_ms > r[CREATED]
   if later and live(r) and r[EPOCH] < epoch then return false end -- it may be the next one
-  if named == 'message' then return later or moments ~= nil end
-  return named == 'former' and later and r[STATE] ~= DELETED
+  return named == 'message' or (named == 'former' and later and r[STATE] ~= DELETED)
 end
 
 -- Removes ids from their indexes, the likeliest index first. Each id is in one index at most.
@@ -444,7 +446,7 @@ end
 -- The KNOWN of a message created at created_ms that takes the id of record r. `all`: everything so far counts as known.
 local function known_with(r, created_ms, all)
   if r[CREATED] == created_ms then return r[KNOWN] end
-  local moments, own = known(r) or struct.pack('>I6', r[CREATED]), struct.pack('>I6', created_ms)
+  local moments, own = known(r), struct.pack('>I6', created_ms)
   while #moments > (all and 6 or 6 * (KNOWN_MAX - 1)) do
     local first, second = struct.unpack('>I6I6', moments)
     moments = struct.pack('>I6', math.max(first, second)) .. string.sub(moments, 13)

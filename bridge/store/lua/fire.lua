@@ -89,7 +89,7 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
     r[EPOCH], r[NONCE], r[DUE], r[ATTEMPTS], r[LEASE_UNTIL] = epoch, nonce, tonumber(due_ms), attempt - 1, 0
     r[EXPIRES], r[MAX_RETRY], r[ENDED] = tonumber(expires_ms), tonumber(max_retry), 0
     r[TERM] = r[DUE] > now or nil -- nobody knows how it was given
-    if r[CREATED] ~= tonumber(created_ms) then
+    if not is_of(r[CREATED], tonumber(created_ms)) then
       r[KNOWN], r[CREATED] = known_with(r, tonumber(created_ms)), tonumber(created_ms)
       r[LABELS], r[REASON], timeline, sent_due = nil, '', nil, nil
     end

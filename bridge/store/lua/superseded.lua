@@ -6,10 +6,14 @@
 -- Promise: writes nothing. A 1 is certain. A 0 is not: the copy may be a ghost by its nonce, and `fire` decides.
 -- States from 4 on are ends, and 6 is dead. A copy without a record is live. A copy that is newer than its record, also
 -- than that of a dead letter, may be live. One of another life of the id is another message (`_record.lua`).
+local function is_of(moment, created_ms)
+  return created_ms == moment or (created_ms % 1000 == 999 and created_ms > moment and created_ms - moment < 1000)
+end
+
 local function is_known(moments, created_ms)
   for at = 1, #moments, 6 do
     local moment = struct.unpack('>I6', moments, at)
-    if created_ms == moment or (at == 1 and created_ms < moment) then return true end
+    if is_of(moment, created_ms) or (at == 1 and created_ms < moment) then return true end
   end
   return false
 end
@@ -26,9 +30,8 @@ for at = 1, #ARGV / 3 do
     local began = r[19] or (epoch == 1 and created or 0)
     local lost_time = r[22] and created_ms < r[22] and created_ms ~= began and created_ms ~= created
     -- A failover may have forgotten the copy's message.
-    local moments = r[23] and string.sub(r[23], -6) == struct.pack('>I6', created) and r[23]
-    local forgotten = created_ms > created
-    if moments then forgotten = not is_known(moments, created_ms) end
+    local own = struct.pack('>I6', created)
+    local forgotten = not is_known(r[23] and string.sub(r[23], -6) == own and r[23] or own, created_ms)
     local another = created_ms < began or (epoch == 1 and newer == 0 and nonce ~= own_nonce) or lost_time or forgotten
     local is_over = state >= 4 and (newer <= 0 or state ~= 6)
     if not another and (newer < 0 or is_over) then out[at] = 1 end

@@ -77,7 +77,7 @@ def seen(found: Iterable[tuple[object, float]]) -> list[tuple[str, float]]:
 def test_due_copies_are_taken_near_ones_wait_and_far_ones_are_parked(parked: Parked) -> None:
     taking = opened(parked)
 
-    assert seen(taking.take(arrived(0, 5, 6, 900, 1_001, 60_000), NOW_MS)) == [
+    assert seen(taking.take(arrived(0, 5, 6, 900, 1_001, 60_000), NOW_MS, NOW_MS, 0)) == [
         ("due-in-0", 0),
         ("due-in-5", 0),
         ("OpenBundle", 1),
@@ -87,19 +87,22 @@ def test_due_copies_are_taken_near_ones_wait_and_far_ones_are_parked(parked: Par
 
 
 def test_copies_of_leases_are_taken_at_their_moment(parked: Parked) -> None:
-    assert seen(opened(parked).take(arrived(0, 5, kind=CopyKind.LEASE), NOW_MS)) == [("due-in-0", 0), ("OpenBundle", 5)]
+    assert seen(opened(parked).take(arrived(0, 5, kind=CopyKind.LEASE), NOW_MS, NOW_MS, 0)) == [
+        ("due-in-0", 0),
+        ("OpenBundle", 5),
+    ]
 
 
 def test_bundle_is_acknowledged_after_its_last_copy_is_done_or_parked(parked: Parked) -> None:
     taking = opened(parked)
-    list(taking.take(arrived(0, 60_000), NOW_MS))
+    list(taking.take(arrived(0, 60_000), NOW_MS, NOW_MS, 0))
 
     assert taking.refs.done([7]) == []
     assert taking.refs.parked([7]) == [7]
 
 
 def test_without_bundles_all_copies_are_asked_about_so_that_they_go_on_alone(parked: Parked) -> None:
-    found = seen(opened(parked, bundles=False).take(arrived(0, 150, 60_000), NOW_MS))
+    found = seen(opened(parked, bundles=False).take(arrived(0, 150, 60_000), NOW_MS, NOW_MS, 0))
 
     assert found == [("due-in-0", 0), ("due-in-150", 145), ("due-in-60000", 0)]
     assert parked.left_ms == []
@@ -109,7 +112,7 @@ def test_no_copies_are_read_while_too_many_are_unfinished(parked: Parked) -> Non
     taking = opened(parked, checkpoint_batch=1)
     for tag in range(1, 100):
         bundle = arrived(*range(-256, 0), tag=tag)
-        found = list(taking.take(bundle, NOW_MS))
+        found = list(taking.take(bundle, NOW_MS, NOW_MS, 0))
         if found == [(bundle, 500)]:
             break
 
@@ -119,7 +122,7 @@ def test_no_copies_are_read_while_too_many_are_unfinished(parked: Parked) -> Non
 
 def test_process_that_stops_parks_what_is_left(parked: Parked) -> None:
     taking = opened(parked)
-    list(taking.take(arrived(0, 300, 700), NOW_MS))
+    list(taking.take(arrived(0, 300, 700), NOW_MS, NOW_MS, 0))
 
     taking.park_all(NOW_MS + 100)
     assert parked.left_ms == [200, 600]
@@ -130,6 +133,6 @@ def test_bundle_without_a_readable_index_is_put_aside(parked: Parked) -> None:
     bundle = arrived(0, 1)
     bundle.original.properties.headers["x-delay-bundle"] = 3  # type: ignore[index]
 
-    ((unusable, for_ms),) = opened(parked).take(bundle, NOW_MS)
+    ((unusable, for_ms),) = opened(parked).take(bundle, NOW_MS, NOW_MS, 0)
     assert isinstance(unusable, Unusable)
     assert for_ms == 0
