@@ -157,7 +157,7 @@ def published(meant: Callable[[Publication], bool]) -> DyingAt:
 
 
 def of_kind(kind: CopyKind) -> DyingAt:
-    return published(lambda one: one.route is Route.WHEEL and one.kind is kind)
+    return published(lambda one: one.route is Route.WHEEL and one.kind is kind and not one.copy.asked)
 
 
 def on_way(route: Route) -> DyingAt:

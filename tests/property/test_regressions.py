@@ -420,6 +420,29 @@ def test_message_that_a_failover_has_forgotten_comes_beside_the_next_one_of_its_
     comes_under_an_id_of_its_own(steps, own)
 
 
+def test_leased_message_that_a_failover_has_forgotten_comes_once_the_former_one_has_ended_again(
+    steps: Transitions,
+) -> None:
+    sent(steps)
+    pull(steps, lease_ms=12 * HOUR_MS)
+    before = kept_by_redis(steps)
+    steps.ack(name="a", at=0, fenced=False, twice=False)
+    steps.time_passes(by_ms=1)
+    sent(steps)
+    pull(steps)
+    forgotten = steps.record("a")
+    assert forgotten is not None
+    fail_over_to(steps, before)
+    steps.time_passes(by_ms=1_000)
+    fire(steps, [one.names for _, one in steps.copies("wheel")].index((forgotten.epoch, forgotten.nonce)))
+    steps.ack(name="a", at=0, fenced=False, twice=False)
+    fire(steps, [one.copy.asked for _, one in steps.copies("wheel")].index(1))
+
+    record = steps.record("a")
+    assert record is not None
+    assert (record.state, record.created_ms) == (State.READY, forgotten.created_ms)
+
+
 @pytest.mark.parametrize("then", ["nothing", "replace", "ten more"])
 def test_copy_of_a_deleted_message_is_a_ghost_though_the_clock_was_set_back(steps: Transitions, then: str) -> None:
     sent(steps, HOUR_MS)

@@ -696,7 +696,8 @@ class Transitions(RuleBasedStateMachine):
             left_ms = outcome.extra if wanted == "hold" else AHEAD_PARKED_MS
             asked = copy.asked + (wanted == "ahead")
             parked_again = replace(copy, asked=asked)
-            publication = Publication(copy=parked_again, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD)
+            kind = CopyKind.HOLD if wanted == "hold" else CopyKind.CHECKED
+            publication = Publication(copy=parked_again, route=Route.WHEEL, left_ms=left_ms, kind=kind)
             self.put(name, publication, recorded=wanted == "hold" and model.judged(copy, self.kept[name]) == "its")
         elif wanted == "another":
             self.put_in_its_own_life(copy)

@@ -49,10 +49,16 @@ class OpenBundle:
         self._end = len(self.index.dues_ms)
         self.parked_kind = self.kind
 
-    def arrived(self, own_ms: float, now_ms: float, short_ms: int, step_ms: float) -> None:
+    @property
+    def clock(self) -> int:
+        """A number for the clock by which copies are taken: the same for bundles of the same clock."""
+        return round(self._offset_ms / STEP_MS)
+
+    def arrived(self, own_ms: float, now_ms: float, short_ms: int, *, stood_ms: float, step_ms: float) -> None:
         """Notes that the bundle is opened, and by which clock its copies are taken. `now_ms`: the moment by Redis'
-        clock, in Unix ms. `short_ms`: by how much at most the wheel brings a copy too early. `step_ms`: by how much the
-        clock was certainly set ahead since it wrote the due moments.
+        clock, in Unix ms. `short_ms`: by how much at most the wheel brings a copy too early. `stood_ms`: how long
+        the bundle has certainly stood in its queue. `step_ms`: by how much the clock is ahead of the one that wrote the
+        due moments.
 
         If the earliest copy has waited its whole delay, it was due when the bundle came. If that copy seems to be due
         much later, the clock is behind the one that wrote the due moments. Then, and after a step ahead, copies are
@@ -63,7 +69,7 @@ class OpenBundle:
         if self.waited_ms is not None:
             early_ms = self.index.dues_ms[0] - now_ms
             if early_ms > short_ms + STEP_MS:
-                corrected_ms += early_ms - short_ms
+                corrected_ms += early_ms - short_ms + stood_ms
             elif step_ms > 2 * STEP_MS:
                 corrected_ms -= step_ms + short_ms
             elif early_ms < -STEP_MS and self.kind is not CopyKind.LEASE:
@@ -72,7 +78,7 @@ class OpenBundle:
 
     def waited_by_ms(self, due_ms: int) -> int | None:
         """Returns `waited_ms`, as in `Due`, for a copy of the bundle that was due at `due_ms` and was taken last."""
-        if self.waited_ms is None or due_ms > self._latest_ms:
+        if self.waited_ms is None or due_ms > max(self._latest_ms, self.index.dues_ms[0]):
             return None
         return self.waited_ms + max(0, due_ms - self.index.dues_ms[0])
 

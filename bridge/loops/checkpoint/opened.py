@@ -46,7 +46,10 @@ class OpenedBundles:
             yield opened, 0
             return
         if isinstance(bundle, Bundle):
-            opened.arrived(own_ms, now_ms, short_ms(), _step_ms(bundle, now_ms, ahead_ms))
+            late_ms = now_ms - bundle.due_ms
+            stood_ms = bundle.stood_ms(time() * 1_000) if abs(late_ms) > STEP_MS else 0
+            step_ms = step_of(late_ms, stood_ms, ahead_ms)
+            opened.arrived(own_ms, now_ms, short_ms(), stood_ms=stood_ms or 0, step_ms=step_ms)
             self.refs.opened(opened.tag, opened.left)
             self._open[opened.tag] = opened
         asked_ms = own_ms + early_ms(opened.kind)
@@ -75,13 +78,10 @@ class OpenedBundles:
         self._parking.end()
 
 
-def _step_ms(bundle: Bundle, now_ms: float, ahead_ms: float) -> float:
-    """Returns by how many ms the clock was certainly set ahead since it wrote the bundle's due moments.
+def step_of(late_ms: float, stood_ms: float | None, ahead_ms: float) -> float:
+    """Returns by how many ms the clock is ahead of the one that wrote a bundle's due moments; 0 if it may not be.
 
-    A bundle may also be late because RabbitMQ was down, as that writes `x-death` late. So only steps that this process
-    has noticed count.
+    `stood_ms`: as in `Bundle.stood_ms`. A bundle may also be late because RabbitMQ was down, as that writes `x-death`
+    late. So only steps that this process has noticed count (`ahead_ms`, as in `StoreClock`).
     """
-    late_ms = now_ms - bundle.due_ms
-    if late_ms <= STEP_MS or ahead_ms <= STEP_MS or (stood_ms := bundle.stood_ms(time() * 1_000)) is None:
-        return 0
-    return min(late_ms - stood_ms, ahead_ms)
+    return 0 if stood_ms is None else max(0, min(late_ms - stood_ms, ahead_ms))

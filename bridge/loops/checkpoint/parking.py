@@ -21,6 +21,9 @@ _COLLECTED_FOR_S: Final = 0.25
 _Far = tuple[int, Entry, float]
 """The delivery tag of the bundle, the entry, and the entry's due moment in ms of `monotonic()`."""
 
+_Group = tuple[str, CopyKind, int]
+"""What the copies of a bundle share: the topic, the kind, and the clock that wrote their due moments."""
+
 
 class Parking:
     """Collects copies that one session parks, and publishes them in new bundles. The copies stay encoded."""
@@ -29,7 +32,7 @@ class Parking:
         self._copy_publisher = context.broker.releases
         self._declared = context.broker.declared
         self._lane = lane
-        self._far: dict[tuple[str, CopyKind], list[_Far]] = {}
+        self._far: dict[_Group, list[_Far]] = {}
         self._stranded_ms: set[int] = set()
         self._wake = asyncio.Event()
         self._ending = asyncio.Event()
@@ -39,7 +42,7 @@ class Parking:
         now_ms = monotonic() * 1_000
         far = [(bundle.tag, entry, now_ms + left_ms) for entry, left_ms in entries]
         if far:
-            self._far.setdefault((bundle.topic, bundle.parked_kind), []).extend(far)
+            self._far.setdefault((bundle.topic, bundle.parked_kind, bundle.clock), []).extend(far)
             self._wake.set()
             if bundle.stranded_ms:
                 self._stranded_ms.add(bundle.stranded_ms)
@@ -80,10 +83,11 @@ class Parking:
         for left_ms in stranded_ms:
             await self._declared.wheel.renew_slots(self._lane, left_ms)
         collected, self._far = self._far, {}
-        parked = await asyncio.gather(*(self._park(topic, kind, far) for (topic, kind), far in collected.items()))
+        parked = await asyncio.gather(*(self._park(group, far) for group, far in collected.items()))
         return [*chain.from_iterable(parked)]
 
-    async def _park(self, topic: str, kind: CopyKind, far: list[_Far]) -> list[int]:
+    async def _park(self, group: _Group, far: list[_Far]) -> list[int]:
+        topic, kind, _ = group
         now_ms = monotonic() * 1_000
         entries = [(entry, max(0.0, moment_ms - now_ms)) for _, entry, moment_ms in far]
         parked: list[int] = []
@@ -91,5 +95,5 @@ class Parking:
             if error is None:
                 parked.append(one[0])
             else:
-                self._far.setdefault((topic, kind), []).append(one)
+                self._far.setdefault(group, []).append(one)
         return parked

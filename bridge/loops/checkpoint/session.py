@@ -187,7 +187,7 @@ class Session:
                         due.append(arrival)
                         continue
                     clock = self._store.clock
-                    for taken, for_ms in self._opened.take(arrival, now_ms, clock.now_ms(), clock.ahead_ms):
+                    for taken, for_ms in self._opened.take(arrival, _own_ms(), clock.now_ms(), clock.ahead_ms):
                         if for_ms or isinstance(taken, (Bundle, OpenBundle)):
                             self._hold(taken, for_ms)
                         else:

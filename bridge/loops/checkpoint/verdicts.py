@@ -113,7 +113,7 @@ def after_fire(records: Records, item: Due, outcome: Outcome[FireVerdict]) -> De
         case FireVerdict.BESIDE:
             return _held(copy, outcome, EARLY_AT_MOST_MS + stranded_ms, CopyKind.HOLD)
         case FireVerdict.AHEAD:
-            return _ask_later(copy, outcome.extra, _asked_kind(item.kind))
+            return _ask_later(copy, outcome.extra, _asked_kind(item))
         case FireVerdict.ANOTHER:
             return Perform(Publish(in_its_own_life(copy)))
         case FireVerdict.BURY:
@@ -153,7 +153,7 @@ def after_return(
         case ReturnedVerdict.DELIVERED:
             return Perform(missing_step(records, copy, outcome))
         case ReturnedVerdict.AHEAD:
-            return _ask_later(copy, 0, CopyKind.HOLD)
+            return _ask_later(copy, 0, CopyKind.CHECKED)
         case ReturnedVerdict.EXPIRED:
             return Drop(Counted.EXPIRED)
         case ReturnedVerdict.GHOST:
@@ -204,18 +204,20 @@ def _held(copy: Copy, outcome: Outcome[FireVerdict], left_at_most_ms: int, kind:
     return Perform(Publish(Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=kind, shares=True)))
 
 
-def _asked_kind(kind: CopyKind) -> CopyKind:
-    """Returns the kind of a copy that the checkpoint asks about again. `named` must return the same, and the copy must
-    not pass the checkpoint by."""
-    match kind:
-        case CopyKind.PLAIN | CopyKind.CHECKED:
+def _asked_kind(item: Due) -> CopyKind:
+    """Returns the kind of a copy that the checkpoint asks about again: not `PLAIN`, and one for which `named` returns
+    the same."""
+    if item.kind is CopyKind.RETRY:
+        return item.kind
+    match named(item):
+        case NamedBefore.MESSAGE:
             return CopyKind.CHECKED
-        case CopyKind.RETRY | CopyKind.MOVE:
-            return kind
-        case CopyKind.LEASE | CopyKind.HOLD:
+        case NamedBefore.FORMER:
+            return CopyKind.MOVE
+        case NamedBefore.NOTHING:
             return CopyKind.HOLD
-        case _:
-            assert_never(kind)
+        case _ as never:
+            assert_never(never)
 
 
 def _ask_later(copy: Copy, after_ms: int, kind: CopyKind) -> Decision:

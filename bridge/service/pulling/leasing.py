@@ -88,12 +88,14 @@ class _Lease:
             case LeaseVerdict.ANOTHER:
                 return Put(Publish(in_its_own_life(self.copy)), outcome)
             case LeaseVerdict.HOLD:
-                copy, left_ms = self.copy, min(outcome.extra, left_at_most(self.copy, outcome.found))
+                copy, kind = self.copy, CopyKind.HOLD
+                left_ms = min(outcome.extra, left_at_most(self.copy, outcome.found))
             case LeaseVerdict.AHEAD:
-                copy, left_ms = replace(self.copy, asked=self.copy.asked + 1), AHEAD_PARKED_MS
+                copy, kind = replace(self.copy, asked=self.copy.asked + 1), CopyKind.CHECKED
+                left_ms = AHEAD_PARKED_MS
             case _:
                 assert_never(outcome.verdict)
-        parked = Publication(copy=copy, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD)
+        parked = Publication(copy=copy, route=Route.WHEEL, left_ms=left_ms, kind=kind)
         return Put(Publish(parked), outcome)
 
 

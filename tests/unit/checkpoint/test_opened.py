@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from time import time
 from typing import Any
 
 import pytest
@@ -13,7 +16,7 @@ from bridge.broker.copies.bundles import Entry
 from bridge.broker.copies.classify import Bundle, Due, Unusable
 from bridge.broker.copies.entries import encode
 from bridge.broker.copies.open_bundle import OpenBundle
-from bridge.loops.checkpoint.opened import OpenedBundles
+from bridge.loops.checkpoint.opened import OpenedBundles, step_of
 from bridge.model.message import Copy, CopyKind, Envelope
 from bridge.settings.settings import Settings
 
@@ -136,3 +139,35 @@ def test_bundle_without_a_readable_index_is_put_aside(parked: Parked) -> None:
     ((unusable, for_ms),) = opened(parked).take(bundle, NOW_MS, NOW_MS, 0)
     assert isinstance(unusable, Unusable)
     assert for_ms == 0
+
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "stood_ms", "ahead_ms", "step_ms"),
+    [
+        (HOUR_MS, 0, 2 * HOUR_MS, HOUR_MS),
+        (HOUR_MS, 0, 60_000, 60_000),
+        (HOUR_MS, 0, 0, 0),
+        (HOUR_MS, 600_000, 2 * HOUR_MS, 3_000_000),
+        (HOUR_MS, 2 * HOUR_MS, 2 * HOUR_MS, 0),
+        (HOUR_MS, None, 2 * HOUR_MS, 0),
+        (-HOUR_MS, 0, 2 * HOUR_MS, 0),
+    ],
+)
+def test_step_is_what_neither_the_queue_nor_an_outage_explains(
+    late_ms: float, stood_ms: float | None, ahead_ms: float, step_ms: float
+) -> None:
+    assert step_of(late_ms, stood_ms, ahead_ms) == step_ms
+
+
+def test_late_bundle_is_taken_by_the_clock_that_wrote_it_after_a_step(parked: Parked) -> None:
+    died = {"queue": "a slot", "reason": "expired", "count": 1, "time": datetime.fromtimestamp(time() + 60, UTC)}
+    bundle = replace(arrived(0, 5, 30_000), waited_ms=30_000)
+    assert bundle.original.properties.headers is not None
+    bundle.original.properties.headers["x-death"] = [died]
+    taking = opened(parked)
+
+    assert seen(taking.take(bundle, 0, NOW_MS + HOUR_MS, HOUR_MS)) == [("OpenBundle", 195)]
+    assert parked.left_ms == [30_200]

@@ -138,11 +138,11 @@ def test_a_clients_copy_beside_another_message_goes_back_into_the_wheel_without_
 def test_a_copy_ahead_of_its_record_is_asked_about_again(asked: int, left_ms: int) -> None:
     copy = replace(COPY, asked=asked)
     publication = Publication(
-        copy=replace(copy, asked=asked + 1), route=Route.WHEEL, left_ms=left_ms, exact=False, kind=CopyKind.HOLD
+        copy=replace(copy, asked=asked + 1), route=Route.WHEEL, left_ms=left_ms, exact=False, kind=CopyKind.CHECKED
     )
     wanted = Perform(Publish(publication))
 
-    assert after_fire(RECORDS, due(copy), fired("ahead")) == wanted
+    assert after_fire(RECORDS, due(copy, kind=CopyKind.CHECKED), fired("ahead")) == wanted
     assert after_return(RECORDS, copy, returned("ahead"), "rejected", effective()) == wanted
 
 
@@ -153,8 +153,8 @@ def test_a_copy_ahead_of_its_record_is_asked_about_again(asked: int, left_ms: in
         (CopyKind.CHECKED, NamedBefore.MESSAGE, CopyKind.CHECKED),
         (CopyKind.RETRY, NamedBefore.MESSAGE, CopyKind.RETRY),
         (CopyKind.MOVE, NamedBefore.FORMER, CopyKind.MOVE),
-        (CopyKind.LEASE, NamedBefore.MESSAGE, CopyKind.HOLD),
-        (CopyKind.HOLD, NamedBefore.MESSAGE, CopyKind.HOLD),
+        (CopyKind.LEASE, NamedBefore.MESSAGE, CopyKind.CHECKED),
+        (CopyKind.HOLD, NamedBefore.MESSAGE, CopyKind.CHECKED),
     ],
 )
 def test_kind_of_a_copy_tells_what_a_record_has_named(kind: CopyKind, before: NamedBefore, again: CopyKind) -> None:
