@@ -190,12 +190,11 @@ class Audit:
             return 0, []
         self._cursor = entries[-1]
         overdue = await self._overdue([self._records.weigh(topic, message_id) for _, message_id in entries], states)
-        # After a step ahead, delays and leases end later than this clock says. Only instants are its own.
-        least_ms = self._grace_ms + self._store.clock.ahead_ms
+        ahead_ms = self._store.clock.ahead_ms
         weighed = [
             outcome
             for outcome in overdue
-            if outcome.verdict is WeighVerdict.INSTANT or _overdue_ms(outcome.found, outcome.now_ms) >= least_ms
+            if _overdue_ms(outcome.found, outcome.now_ms) >= self._grace_ms + _excused_ms(outcome.verdict, ahead_ms)
         ]
         found: list[Overdue] = []
         for portion in portions([outcome.extra for outcome in weighed]):
@@ -278,6 +277,18 @@ def _done(verdict: _Repair) -> str | None:
             return None
         case ReturnedVerdict.AHEAD | ReturnedVerdict.GHOST | ReturnedVerdict.ANOTHER:
             return None
+        case _:
+            assert_never(verdict)
+
+
+def _excused_ms(verdict: WeighVerdict, ahead_ms: float) -> float:
+    """Returns by how many ms a message may be overdue without being lost. `ahead_ms`: as in `StoreClock`. After a step
+    ahead, delays and leases end later than the clock says."""
+    match verdict:
+        case WeighVerdict.FOUND:
+            return ahead_ms
+        case WeighVerdict.INSTANT | WeighVerdict.UNKNOWN:
+            return 0
         case _:
             assert_never(verdict)
 

@@ -56,7 +56,7 @@ def may_be_sent(message_id: str) -> bool:
 def id_of(name: str) -> str:
     """Returns the message id for a client's name: the name itself, or `job-` and a digest of the name if the name can't
     be an id."""
-    return name if may_be_sent(name) and not is_path_step(name) else f"job-{digest(name)}"
+    return name if valid_id(name) and not is_path_step(name) else f"job-{digest(name)}"
 
 
 def digest(name: str) -> str:
@@ -113,11 +113,11 @@ class CopyKind(StrEnum):
     Such a copy goes to the checkpoint even if its topic has direct release."""
 
     PLAIN = "plain"  # of a send to a direct topic, or of an AMQP client
-    CHECKED = "checked"  # of a send to a checked topic: it is aimed short of due, so the checkpoint has to hold it
+    CHECKED = "checked"  # of a send to a checked topic: it is aimed short of due; or asked about again
     LEASE = "lease"  # comes due when the lease ends
     RETRY = "retry"  # after a failed delivery, or after its predecessor was lost
     MOVE = "move"  # to another due moment, or of the message that replaced the one before
-    HOLD = "hold"  # came out of the wheel, or was pulled, too early
+    HOLD = "hold"  # came out of the wheel, or was pulled, too early; or can't be published yet
 
 
 SHOWN_STATES = tuple(state for state in State if state is not State.UNCONFIRMED)

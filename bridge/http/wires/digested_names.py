@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from bridge.model.errors import InvalidRequest
-from bridge.model.message import Envelope, Record, digest, id_of, is_path_step, valid_topic
+from bridge.model.message import Envelope, Record, digest, id_of, is_path_step, taken_id, valid_topic
 
 LONGEST: Final = 1_000
 """The most bytes of a name."""
@@ -48,6 +48,8 @@ def headers_of(topic: str, message_id: str) -> dict[str, str]:
 
 def shown(record: Record, envelope: Envelope | None) -> tuple[str, str]:
     """Returns the topic and id that the message's sender gave, read from its headers. Without these headers they are
-    the record's."""
+    the record's. So is the id of a message whose id another one has taken: by the sender's id, clients would end that
+    one."""
     headers = envelope.headers if envelope is not None else {}
-    return str(headers.get(_TOPIC, record.topic)), str(headers.get(_ID, record.id))
+    given_id = headers.get(_ID, record.id) if taken_id(record.id) == record.id else record.id
+    return str(headers.get(_TOPIC, record.topic)), str(given_id)

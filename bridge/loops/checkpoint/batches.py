@@ -217,9 +217,10 @@ class Batches:
             publication = case.publication
             if not isinstance(case.result, Undeclarable) or isinstance(case.item, Returned) or publication is None:
                 continue
-            is_letter = publication.route is Route.DEAD
-            copy = as_recorded(case.item.copy, case.outcome.found) if is_letter else publication.copy
-            back = Publication(copy=copy, route=Route.WHEEL, left_ms=_UNDECLARABLE_MS, exact=False, kind=CopyKind.HOLD)
+            copy, kind = publication.copy, publication.kind if publication.route is Route.WHEEL else CopyKind.HOLD
+            if publication.route is Route.DEAD:
+                copy = replace(as_recorded(case.item.copy, case.outcome.found), due_ms=case.item.copy.due_ms)
+            back = Publication(copy=copy, route=Route.WHEEL, left_ms=_UNDECLARABLE_MS, exact=False, kind=kind)
             parked.append((case, Publish(back)))
         if not parked:
             return

@@ -46,11 +46,11 @@ def count(case: Case, counts: Counted | None, clock: StoreClock) -> None:
 def _lease_ended(item: Item, outcome: Asked) -> bool:
     """Whether the copy comes because no consumer has settled its lease.
 
-    An earlier version put the lease copy of an extended lease back into the wheel as a `HOLD` copy, due when the lease
-    ended. Any other `HOLD` copy is due when its message is due.
+    A lease copy that could not be published, or was asked about again, has lost its kind. It is due when the lease
+    ends, and any other copy when its message is due.
     """
     kind = item.kind if isinstance(item, Due) else None
-    if kind is CopyKind.HOLD:
+    if kind is CopyKind.HOLD or kind is CopyKind.CHECKED:
         return outcome.found.attempts > 0 and item.copy.due_ms > outcome.found.due_ms
     return kind is CopyKind.LEASE
 

@@ -7,8 +7,9 @@
 --       epoch 0: an AMQP client published the copy, without a record; its nonce is 0 too. paused_ms: hold a due copy
 --       this long, as its topic is paused; '0': not paused. adopt '1': the copy was ahead of its record for so long
 --       that it is believed, unless the message waits for a later moment. ahead_ms: how much before its due moment a
---       copy may be asked about. The caller publishes it at the moment. named: as in `of_forgotten`; '': neither. waited_ms: how long the copy has waited in the wheel, which was its whole
---       delay; '': nobody knows. short_ms: the wheel brings a copy early by so much at most. by: as in _record.lua.
+--       copy may be asked about. The caller publishes it at the moment. named: as in `of_forgotten`; '': neither.
+--       waited_ms: how long the copy has waited in the wheel, which was its whole delay; '': nobody knows. short_ms: the
+--       wheel brings a copy early by so much at most. by: as in _record.lua.
 -- Returns: (for each) release (extra: ms of its time to live left, 0: none) | made (as release, with a new record)
 --       | hold (extra: ms until it is due) | beside (as hold, for a client's copy; the record is that of the message
 --       before, which may be in the ready queue) | ahead (newer than the record of a live message or a dead letter: ask
