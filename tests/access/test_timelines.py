@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 from uuid import uuid4
 
 import httpx2
@@ -73,15 +74,17 @@ async def test_a_timeline_has_each_transition_of_a_life_with_its_token(shop: Sho
     assert (found["topic"], found["id"], found["complete"]) == (shop.producing.name, "m-1", True)
     assert found["items"] == [
         step("sent", slot="delay.000d-00h-59m", token_id=shop.producer),
-        step("moved", slot="delay.000d-00h-00m-01s", token_id=shop.producer),
+        step("moved", slot=ANY, token_id=shop.producer),
         step("released"),
         step("leased", attempt=1, token_id=shop.consumer),
         step("extended", attempt=1, token_id=shop.consumer),
-        step("nacked", attempt=1, slot="delay.000d-00h-00m-01s", token_id=shop.consumer, reason="card refused"),
+        step("nacked", attempt=1, slot=ANY, token_id=shop.consumer, reason="card refused"),
         step("released", attempt=1),
         step("leased", attempt=2, token_id=shop.consumer),
         step("acked", attempt=2, token_id=shop.consumer),
     ]
+    # A busy process names a copy later, and tells what was left of its delay then.
+    assert all(found["items"][at]["slot"].startswith("delay.000d-00h-00m-0") for at in (1, 5))
     assert moments == sorted(moments)
     assert (moments[0], moments[-1]) == tuple(parse_instant_ms(acked[at]) for at in ("created_at", "ended_at"))
     assert sent["created_at"] == acked["created_at"]
