@@ -2,7 +2,8 @@
 
 The `KEYS:` and `ARGV:` lines of the header decide in which order a caller's named arguments are sent, so contract and
 call cannot differ. A `KEYS:` line that says only `message` means the keys in the header of `_record.lua`. The bridge
-puts functions of `_record.lua` in front of a script with such a line, but only those that the script uses.
+puts functions of `_record.lua` in front of a script with such a line, and functions of `_moments.lua` in front of any
+script, but only those that the script uses.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def _with_prelude(prelude: str, own: str) -> str:
 
 def _load() -> dict[str, Script]:
     folder = files("bridge.store") / "lua"
-    prelude = (folder / "_record.lua").read_text()
+    moments, prelude = ((folder / name).read_text() for name in ("_moments.lua", "_record.lua"))
     of_message, _ = _contract(prelude)
     scripts = {}
     for file in folder.iterdir():
@@ -85,7 +86,7 @@ def _load() -> dict[str, Script]:
         own = file.read_text()
         named, args = _contract(own)
         keys = of_message if named == ("message",) else named
-        text = _with_prelude(prelude, own) if keys is of_message else own
+        text = _with_prelude(f"{moments}\n{prelude}" if keys is of_message else moments, own)
         digest = sha1(text.encode(), usedforsecurity=False).hexdigest()
         purpose = own.partition("\n")[0].removeprefix("-- ")
         for_each = own.endswith(f"\nreturn for_each({name})\n")

@@ -206,11 +206,6 @@ local function of_lost_time(r, created_ms)
   return r[FOUND] and created_ms < r[FOUND] and created_ms ~= r[BORN] and created_ms ~= r[CREATED]
 end
 
--- Whether a copy has the moment of creation of a message. A copy of an earlier version has the end of its second.
-local function is_of(moment, created_ms)
-  return created_ms == moment or (created_ms % 1000 == 999 and created_ms > moment and created_ms - moment < 1000)
-end
-
 -- Whether Redis has forgotten the later message of the id that this copy is of, as a failover may. The id was free for
 -- it only once the record's message had ended. Only for copies of messages that a record has named.
 local function forgot(r, epoch, created_ms)
@@ -221,14 +216,6 @@ end
 local function known(r)
   local own = struct.pack('>I6', r[CREATED])
   return r[KNOWN] and string.sub(r[KNOWN], -6) == own and r[KNOWN] or own
-end
-
-local function is_known(moments, created_ms)
-  for at = 1, #moments, 6 do
-    local moment = struct.unpack('>I6', moments, at)
-    if is_of(moment, created_ms) or (at == 1 and created_ms < moment) then return true end
-  end
-  return false
 end
 
 -- Whether a copy is of a message that Redis has forgotten, as a failover may, while the record is of another one. `named`:

@@ -6,18 +6,6 @@
 -- Promise: writes nothing. A 1 is certain. A 0 is not: the copy may be a ghost by its nonce, and `fire` decides.
 -- States from 4 on are ends, and 6 is dead. A copy without a record is live. A copy that is newer than its record, also
 -- than that of a dead letter, may be live. One of another life of the id is another message (`_record.lua`).
-local function is_of(moment, created_ms)
-  return created_ms == moment or (created_ms % 1000 == 999 and created_ms > moment and created_ms - moment < 1000)
-end
-
-local function is_known(moments, created_ms)
-  for at = 1, #moments, 6 do
-    local moment = struct.unpack('>I6', moments, at)
-    if is_of(moment, created_ms) or (at == 1 and created_ms < moment) then return true end
-  end
-  return false
-end
-
 local out = {}
 for at = 1, #ARGV / 3 do
   local stored = redis.call('GET', KEYS[at])
