@@ -50,7 +50,7 @@ def _lease_ended(item: Item, outcome: Asked) -> bool:
     ends, and any other copy when its message is due.
     """
     kind = item.kind if isinstance(item, Due) else None
-    if kind is CopyKind.HOLD or kind is CopyKind.CHECKED:
+    if kind in (CopyKind.HOLD, CopyKind.CHECKED):
         return outcome.found.attempts > 0 and item.copy.due_ms > outcome.found.due_ms
     return kind is CopyKind.LEASE
 

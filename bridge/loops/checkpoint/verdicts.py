@@ -209,15 +209,16 @@ def _asked_kind(item: Due) -> CopyKind:
     the same."""
     if item.kind is CopyKind.RETRY:
         return item.kind
-    match named(item):
+    before = named(item)
+    match before:
         case NamedBefore.MESSAGE:
             return CopyKind.CHECKED
         case NamedBefore.FORMER:
             return CopyKind.MOVE
         case NamedBefore.NOTHING:
             return CopyKind.HOLD
-        case _ as never:
-            assert_never(never)
+        case _:
+            assert_never(before)
 
 
 def _ask_later(copy: Copy, after_ms: int, kind: CopyKind) -> Decision:
