@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope
 
 from bridge.access.caller import ANYBODY, Caller
 from bridge.http import exact_json, off_loop, reading, request_id
+from bridge.http.bodies import body_of
 from bridge.http.errors import EncodedBody
 from bridge.http.problems import ProblemType, answer_of
 from bridge.http.v1.contract import queries
@@ -129,15 +130,7 @@ class ApiCall:
         for name, value in self.scope["headers"]:
             if name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
                 raise EncodedBody(value.decode("latin-1"))
-        # uvicorn hands over nearly every body as one message.
-        message = await self._receive()
-        parts = [] if message["type"] == "http.disconnect" else [message.get("body", b"")]
-        while message["type"] == "http.request" and message.get("more_body"):
-            message = await self._receive()
-            parts.append(message.get("body", b""))
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return await body_of(self._receive)
 
     async def while_connected(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Returns the result of the work. Cancels the work when the client disconnects. Read the body first.

@@ -23,6 +23,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from bridge.access.caller import Caller
 from bridge.http import off_loop
+from bridge.http.bodies import body_of
 
 Result = TypeVar("Result")
 
@@ -104,9 +105,9 @@ def _unquote(encoded: bytes) -> list[tuple[str, str]]:
 async def _form(request: Request) -> list[tuple[str, str]]:
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type == "application/x-www-form-urlencoded":
-        return await off_loop.parsed(_unquote, await request.body())
+        return await off_loop.parsed(_unquote, await body_of(request.receive))
     if content_type == "multipart/form-data":
-        return await off_loop.parsed(partial(_parts, request.headers), await request.body())
+        return await off_loop.parsed(partial(_parts, request.headers), await body_of(request.receive))
     return []
 
 

@@ -28,6 +28,7 @@ from bridge.access.decision import Need
 from bridge.access.errors import Refused
 from bridge.access.token import Scope
 from bridge.http import trace_context
+from bridge.http.bodies import body_of
 from bridge.http.guard import Guard
 from bridge.http.problems import KINDS
 from bridge.http.wires.cancel_on_disconnect import unless_gone
@@ -129,7 +130,7 @@ class _Calls:
     async def pop(self, request: Request, caller: Caller, topic: str, _: str) -> dict[str, Any]:
         _check("uri", _invalid("topicParam.Topic", topic, _LONGEST_TOPIC))
         wait_s = _timeout_s(request)
-        await request.body()  # so that the next ASGI event is the disconnect
+        await body_of(request.receive)  # so that the next ASGI event is the disconnect
         name = topic_of(topic)
         caller.check(name)
         pulling = self._service.serving(name).pulling.pull(

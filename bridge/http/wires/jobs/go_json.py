@@ -17,6 +17,7 @@ import orjson
 from starlette.requests import Request
 
 from bridge.http import off_loop
+from bridge.http.bodies import body_of
 from bridge.http.json_bounds import weigh
 
 SPACE: Final = (
@@ -89,7 +90,7 @@ ANY: Final = GoType("interface {}", lambda value: value if type(value) is str el
 async def read(request: Request, struct: str, members: Mapping[str, GoType], *, stream: bool = False) -> dict[str, Any]:
     """Reads the members of a struct out of the request's body, as `unmarshal` does."""
     return await off_loop.parsed(
-        lambda document: unmarshal(document, struct, members, stream=stream), await request.body()
+        lambda document: unmarshal(document, struct, members, stream=stream), await body_of(request.receive)
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -68,17 +69,17 @@ class WireRequest:
             Refusal: the body is larger than `limit_bytes`: HTTP 413 with the text `refusal`.
         """
         self._body_was_read = True
-        chunks: list[bytes] = []
+        body = BytesIO()
         size = 0
         async for chunk in self.http.stream():
             size += len(chunk)
             if size <= limit_bytes:
-                chunks.append(chunk)
+                body.write(chunk)
             elif size > limit_bytes + _DRAINED_BYTES:
                 break
         if size > limit_bytes:
             raise Refusal(413, error=refusal)
-        return b"".join(chunks)
+        return body.getvalue()
 
     async def drain(self) -> None:
         """Reads and drops a body that no handler has read."""

@@ -21,6 +21,7 @@ from bridge.access.decision import Need
 from bridge.access.errors import Refused
 from bridge.access.token import Scope
 from bridge.http import exact_json, off_loop
+from bridge.http.bodies import body_of
 from bridge.http.errors import BrokenJSON, TooLarge, TooManyValues
 from bridge.http.guard import Guard
 from bridge.http.json_bounds import weigh
@@ -59,7 +60,7 @@ def router(service: Pools, guard: Guard) -> APIRouter:
         async def endpoint(request: Request) -> Response:
             try:
                 caller = await guard.admit(request, need)
-                params = await off_loop.parsed(_params, await request.body())
+                params = await off_loop.parsed(_params, await body_of(request.receive))
                 if isinstance(topic := params.get("topic"), str):
                     caller.check(topic)
                 answer, then = await run(params, request, caller)
