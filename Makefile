@@ -45,8 +45,9 @@ test: setup ## Run the tests of the bridge, or those of FILE="tests/a.py tests/b
 test-all: setup ## Run all tests, but those of tools that are unchanged since `make test-nightly`
 	@$(PYTHON) -m pytest $(ARGS)
 
-test-nightly: setup ## Run all tests, those of unchanged tools too, and note what these passed with
-	@$(PYTHON) -m pytest --nightly $(ARGS)
+test-nightly: setup ## Run all tests, those of unchanged tools too, from a new seed or SEED=number, and note what these passed with
+	@echo "make test-nightly SEED=$(SEED)"
+	@$(PYTHON) -m pytest --nightly --hypothesis-seed=$(SEED) $(ARGS)
 	@$(PYTHON) -m tests.nightly
 
 test-unit: setup ## Run the tests that need no server, in seconds
@@ -86,7 +87,7 @@ test-matrix: setup ## Run the tests that need servers on each version of RabbitM
 coverage: setup ## Run the tests of the bridge, or those of FILE, and list the lines that none of them reaches
 	@$(PYTHON) -m pytest --cov --cov-report=term --cov-report=html:.local/coverage $(or $(FILE),$(BRIDGE_TESTS)) $(ARGS)
 
-fuzz: SEED ?= $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
+fuzz test-nightly: SEED ?= $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 fuzz: setup ## Run the fuzz and property tests with many more examples, from a new seed or SEED=number
 	@echo "make fuzz SEED=$(SEED)"
 	@HYPOTHESIS_PROFILE=long $(PYTHON) -m pytest tests/fuzz tests/property tests/unit/broker -n 2 --hypothesis-seed=$(SEED) --timeout=3600

@@ -92,7 +92,7 @@ def test_any_table_of_headers_is_due_returned_or_unusable(
             for name, value in found.copy.envelope.headers.items()
             if name.startswith(("x-delay-", "x-death"))
         }
-        clients_id = headers.get("x-delay-message-id") if valid_id(message_id or "") else message_id
+        clients_id = headers.get("x-delay-message-id") if found.copy.id == message_id else message_id
         assert ours == ({"x-delay-message-id": clients_id} if clients_id else {})
 
 
