@@ -4,21 +4,17 @@ import { randomUUID } from "node:crypto";
 import createClient, { type Client as OpenApiClient } from "openapi-fetch";
 import { Consumer, type ConsumerOptions, type Handler } from "./consumer.js";
 import { InvalidArgumentError } from "./errors.js";
+import type { CallOptions, Duration, Leased, LeaseOf, Leases, Message, Pull } from "./leases.js";
 import type { components, paths } from "./schema.js";
 import { transport } from "./transport.js";
 
 type Schemas = components["schemas"];
-/** Milliseconds, or a text such as `"1500ms"`, `"15m"`, `"7d"` or `"PT1H30M"`. */
-export type Duration = number | string;
 /** A date, an RFC 3339 text with an offset, or Unix milliseconds. */
 export type Instant = Date | string | number;
-export type Message = Schemas["MessageOut"];
-export type Leased = Schemas["LeasedOut"];
 export type BatchItem = Schemas["BatchItem"];
 /** `body`: a JSON value, or bytes: a `Uint8Array` (such as a `Buffer`) or an `ArrayBuffer`. */
 export type Send = Omit<Schemas["SendRequest"], "deliver_at"> & { deliver_at?: Instant | null };
 export type Moment = { delay: Duration } | { deliver_at: Instant };
-export type Pull = Omit<Schemas["PullRequest"], "max"> & { max?: number };
 
 export interface ClientOptions {
   /** The address of a bridge, such as `http://127.0.0.1:8080`; it may have a path. */
@@ -30,14 +26,7 @@ export interface ClientOptions {
   timeoutMs?: number | undefined;
 }
 
-export interface CallOptions {
-  signal?: AbortSignal | undefined;
-}
-
-/** Names a leased message: its topic, its id, and the receipt of this lease. */
-export type LeaseOf = Pick<Leased, "topic" | "id" | "receipt">;
-
-export class Client {
+export class Client implements Leases {
   /**
    * Every operation of the OpenAPI document by its method and path, with types for all it takes and answers.
    * A failure is thrown, so `data` is always there: `(await client.api.GET("/v1/overview")).data`.

@@ -1,9 +1,9 @@
 /** Consumes topics: pulls as many messages as there are free places, and settles each by the handler's outcome. */
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Client, Leased } from "./client.js";
 import { ProblemError, RetryLater, UnexpectedAnswerError } from "./errors.js";
 import { HeldLease } from "./held_lease.js";
+import type { Leased, Leases } from "./leases.js";
 
 /** `signal` is aborted when the lease is lost: the message is then delivered again, so stop the work on it. */
 export type Handler = (message: Leased, context: { signal: AbortSignal }) => unknown;
@@ -25,7 +25,7 @@ const PAUSE_MS = 1_000;
 const LONGEST_REASON = 500;
 
 export class Consumer {
-  readonly #client: Client;
+  readonly #client: Leases;
   readonly #topics: string | readonly string[];
   readonly #handler: Handler;
   readonly #concurrency: number;
@@ -34,7 +34,7 @@ export class Consumer {
   readonly #onError: (error: unknown, message?: Leased) => void;
   readonly #running = new Set<Promise<void>>();
 
-  constructor(client: Client, topics: string | readonly string[], handler: Handler, options: ConsumerOptions) {
+  constructor(client: Leases, topics: string | readonly string[], handler: Handler, options: ConsumerOptions) {
     this.#client = client;
     this.#topics = topics;
     this.#handler = handler;

@@ -1,12 +1,12 @@
 /** Holds the lease of one message: extends it each third of its length, until it is released or lost. */
 
-import type { Client, Leased } from "./client.js";
 import { DelaybridgeError, ProblemError } from "./errors.js";
+import type { Leased, Leases } from "./leases.js";
 
 const PARTS = 3;
 
 export class HeldLease {
-  readonly #client: Client;
+  readonly #client: Leases;
   readonly #message: Leased;
   readonly #leaseMs: number;
   readonly #lost = new AbortController();
@@ -14,7 +14,7 @@ export class HeldLease {
   #endsAt: number;
   #timer: NodeJS.Timeout;
 
-  constructor(client: Client, message: Leased, leaseMs: number) {
+  constructor(client: Leases, message: Leased, leaseMs: number) {
     this.#client = client;
     this.#message = message;
     this.#leaseMs = leaseMs;

@@ -1,18 +1,6 @@
 /** The client of delaybridge for Node. */
 
-export type {
-  BatchItem,
-  CallOptions,
-  ClientOptions,
-  Duration,
-  Instant,
-  Leased,
-  LeaseOf,
-  Message,
-  Moment,
-  Pull,
-  Send,
-} from "./client.js";
+export type { BatchItem, ClientOptions, Instant, Moment, Send } from "./client.js";
 export { Client } from "./client.js";
 export type { ConsumerOptions, Handler } from "./consumer.js";
 export {
@@ -25,5 +13,6 @@ export {
   UnreachableError,
   WebhookError,
 } from "./errors.js";
+export type { CallOptions, Duration, Leased, LeaseOf, Message, Pull } from "./leases.js";
 export type { components, operations, paths } from "./schema.js";
 export { type Callback, verifyCallback } from "./webhooks.js";
