@@ -1,7 +1,6 @@
 """Opens channels for work on the topology, and looks up what exists on the broker.
 
-The channels are plain, even on a robust connection: a robust channel would declare again the objects that an operator
-deleted. A refused declare closes its channel.
+A refused declare closes its channel.
 """
 
 import asyncio
@@ -11,12 +10,11 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-import aiormq
-import aiormq.abc
-from aio_pika.abc import AbstractConnection
-from aio_pika.exceptions import ChannelInvalidStateError, ChannelNotFoundEntity
+from aio_pika.exceptions import ChannelNotFoundEntity
+from pamqp import commands
 
-from topology.closing import close_channel
+from topology.closing import closed_at_end
+from topology.connection import Channel, Connection
 from topology.names import MOST_LANES, Names
 from topology.plan import Exchange, Queue
 
@@ -25,45 +23,20 @@ Object = TypeVar("Object", bound=Exchange | Queue)
 
 CHANNELS = 8
 """How many channels work at the same time. Declaring a quorum queue takes 10-50 ms, mostly for disks."""
-# How many frames of a connection may wait to be written. aiormq 7.2 has room for 10. Without room it drops the Close-Ok
-# of a channel that the broker closed. For the broker that channel is then open, and the next use of its number ends the
-# connection (504, second 'channel.open' seen). Each of 65,535 channels has at most a call and a Close-Ok.
-aiormq.Connection.FRAME_BUFFER_SIZE = 2 * 65_535
-
-
-async def open_channel(connection: AbstractConnection, *, confirms: bool = False) -> aiormq.abc.AbstractChannel:
-    """Opens a channel of aiormq. With `confirms` it is a channel for publishing, as in `plain_channel`.
-
-    aio-pika's channel would leak 3 KB for each closed channel: a callback, with a task, stays on the connection.
-    aio-pika removes that callback from another future, because aiormq 7.2 makes a new future for each reader of
-    `closing`.
-    """
-    if connection.transport is None:
-        raise ChannelInvalidStateError("the connection is closed")
-    try:
-        return await connection.transport.connection.channel(publisher_confirms=confirms, on_return_raises=confirms)
-    except RuntimeError as error:
-        # aiormq raises only this error for a connection that was lost a moment ago.
-        raise ChannelInvalidStateError(str(error)) from error
 
 
 @asynccontextmanager
-async def plain_channel(
-    connection: AbstractConnection, *, confirms: bool = False
-) -> AsyncIterator[aiormq.abc.AbstractChannel]:
-    """Opens a channel and closes it at the end. With `confirms` a publish waits for the publisher confirm, and raises
-    if the broker refuses the message or returns it as unroutable."""
-    channel = await open_channel(connection, confirms=confirms)
-    try:
+async def plain_channel(connection: Connection) -> AsyncIterator[Channel]:
+    """Opens a channel and closes it at the end."""
+    channel = await connection.open_channel()
+    async with closed_at_end(channel):
         yield channel
-    finally:
-        await close_channel(channel)
 
 
 async def on_channels(
-    connection: AbstractConnection,
+    connection: Connection,
     items: Iterable[Item],
-    do: Callable[[aiormq.abc.AbstractChannel, Item], Awaitable[None]],
+    do: Callable[[Channel, Item], Awaitable[None]],
     channels: int = CHANNELS,
 ) -> None:
     """Calls `do` for each item, on several channels at the same time. After a failure it begins no further item, and
@@ -94,7 +67,7 @@ class Existing:
     consumers: int = 0
 
 
-async def look(connection: AbstractConnection, item: Exchange | Queue) -> Existing | None:
+async def look(connection: Connection, item: Exchange | Queue) -> Existing | None:
     """Looks up an object by its name. Changes nothing. None: the object does not exist."""
     # A passive declare of a missing object closes its channel, so each look-up has its own channel.
     async with plain_channel(connection) as channel:
@@ -104,15 +77,18 @@ async def look(connection: AbstractConnection, item: Exchange | Queue) -> Existi
             return None
 
 
-async def _look(channel: aiormq.abc.AbstractChannel, item: Exchange | Queue) -> Existing:
-    if isinstance(item, Exchange):
-        await channel.exchange_declare(item.name, passive=True)
-        return Existing()
-    answer = await channel.queue_declare(item.name, passive=True)
-    return Existing(messages=answer.message_count or 0, consumers=answer.consumer_count or 0)
+async def _look(channel: Channel, item: Exchange | Queue) -> Existing:
+    match item:
+        case Exchange():
+            await channel.rpc(commands.Exchange.Declare(exchange=item.name, passive=True))
+        case Queue():
+            answer = await channel.rpc(commands.Queue.Declare(queue=item.name, passive=True))
+            if isinstance(answer, commands.Queue.DeclareOk):
+                return Existing(messages=answer.message_count or 0, consumers=answer.consumer_count or 0)
+    return Existing()
 
 
-async def look_at_all(connection: AbstractConnection, items: Iterable[Object]) -> dict[Object, Existing | None]:
+async def look_at_all(connection: Connection, items: Iterable[Object]) -> dict[Object, Existing | None]:
     """Looks up each object as `look` does, several at the same time. Returns the answers in the order of `items`."""
     items = tuple(items)
     waiting = deque(items)
@@ -132,7 +108,7 @@ async def look_at_all(connection: AbstractConnection, items: Iterable[Object]) -
     return {item: existing[item] for item in items}
 
 
-async def with_lanes_found(connection: AbstractConnection, names: Names) -> Names:
+async def with_lanes_found(connection: Connection, names: Names) -> Names:
     """Returns the names with all lanes that exist under the prefix: the names' own lanes, and lanes left from a larger
     number of lanes.
 

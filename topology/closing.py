@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 
 class Closable(Protocol):
-    """A channel of aiormq or aio-pika."""
+    """A channel."""
 
     async def close(self) -> None: ...
 
@@ -25,6 +27,15 @@ async def close_channel(channel: Closable) -> None:
     _under_way.add(closing)
     closing.add_done_callback(_ended)
     await asyncio.shield(closing)
+
+
+@asynccontextmanager
+async def closed_at_end(channel: Closable) -> AsyncIterator[None]:
+    """Closes the channel at the end of the context."""
+    try:
+        yield
+    finally:
+        await close_channel(channel)
 
 
 def _ended(closing: asyncio.Task[None]) -> None:

@@ -2,22 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from ssl import SSLContext
+from typing import Any, cast
 
 import aio_pika
+import aiormq
 from aio_pika.abc import AbstractConnection
-from aio_pika.exceptions import AMQPError, ProbableAuthenticationError
-from aiormq.exceptions import AuthenticationError, InvalidFrameError
+from aio_pika.exceptions import (
+    AMQPConnectionError,
+    AMQPError,
+    AuthenticationError,
+    ChannelInvalidStateError,
+    InvalidFrameError,
+    ProbableAuthenticationError,
+)
 
 from topology.errors import ConnectionFailed, LoginRefused, VhostRefused
 
-Connection = AbstractConnection
+# How many frames of a connection may wait to be written. aiormq 7.2 has room for 10. Without room it drops the Close-Ok
+# of a channel that the broker closed. For the broker that channel is then open, and the next use of its number ends the
+# connection (504, second 'channel.open' seen). Each of 65,535 channels has at most a call and a Close-Ok.
+aiormq.Connection.FRAME_BUFFER_SIZE = 2 * 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class PikaConnection:
+    """A connection of aio-pika, for one piece of work."""
+
+    raw: AbstractConnection
+    url: str = field(repr=False)  # has the password
+    tls: SSLContext | None
+
+    @property
+    def server_properties(self) -> Mapping[str, Any]:
+        """What RabbitMQ said of itself as the connection was opened."""
+        return self._below.server_properties
+
+    async def open_channel(self, *, confirms: bool = False) -> aiormq.Channel:
+        """Opens a channel of aiormq. With `confirms` a publish waits for the publisher confirm, and raises if the
+        broker refuses the message or returns it as unroutable.
+
+        A robust channel of aio-pika would declare again the objects that an operator deleted.
+        """
+        try:
+            channel = await self._below.channel(publisher_confirms=confirms, on_return_raises=confirms)
+        except RuntimeError as error:
+            # aiormq raises only this error for a connection that was lost a moment ago.
+            raise ChannelInvalidStateError(str(error)) from error
+        return cast(aiormq.Channel, channel)  # which has `rpc`
+
+    @property
+    def _below(self) -> aiormq.abc.AbstractConnection:
+        if self.raw.transport is None:
+            raise ChannelInvalidStateError("the connection is closed")
+        return self.raw.transport.connection
+
+
+async def connect(url: str, *, tls: SSLContext | None, timeout_s: float | None = None) -> PikaConnection:
+    """Opens a connection, which the caller closes.
+
+    Raises: the errors of aio-pika, OSError and TimeoutError.
+    """
+    try:
+        raw = await aio_pika.connect(url, timeout=timeout_s, ssl_context=tls)
+    except StopAsyncIteration as error:
+        raise AMQPConnectionError("the server closed the connection before its first frame") from error
+    return PikaConnection(raw, url, tls)
 
 
 @asynccontextmanager
-async def connected(url: str, *, timeout_s: float, tls: SSLContext) -> AsyncIterator[AbstractConnection]:
+async def connected(url: str, *, timeout_s: float, tls: SSLContext) -> AsyncIterator[PikaConnection]:
     """Yields a connection and closes it at the end.
 
     Raises:
@@ -25,10 +83,28 @@ async def connected(url: str, *, timeout_s: float, tls: SSLContext) -> AsyncIter
         OSError, TimeoutError: the server cannot be reached.
     """
     try:
-        async with await aio_pika.connect(url, timeout=timeout_s, ssl_context=tls) as connection:
+        connection = await connect(url, timeout_s=timeout_s, tls=tls)
+        async with connection.raw:
             yield connection
     except AMQPError as error:
         raise refusal(error) from error
+
+
+@asynccontextmanager
+async def losses_told() -> AsyncIterator[None]:
+    """Raises `ConnectionFailed` where aiormq tells of a lost connection by what is no error of AMQP."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        if (task := asyncio.current_task()) is None or task.cancelling():
+            raise
+        # Nobody has cancelled this task: aiormq cancels the calls that wait for a connection that is lost.
+        raise ConnectionFailed("the connection to RabbitMQ was lost") from None
+    except Exception as error:
+        # aiormq sets a plain Exception on the futures of a connection that was lost for an unknown reason.
+        if type(error) is not Exception:
+            raise
+        raise ConnectionFailed("the connection to RabbitMQ was lost") from error
 
 
 def refusal(error: AMQPError) -> ConnectionFailed:

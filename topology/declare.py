@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-import aiormq.abc
-from aio_pika.abc import AbstractConnection
 from aio_pika.exceptions import ChannelClosed, ChannelNotFoundEntity
+from pamqp import commands
 
 from topology.channels import look_at_all, on_channels
+from topology.connection import Channel, Connection
 from topology.errors import TopologyBarred, TopologyConflict, TopologyError, TopologyMissing
 from topology.plan import Binding, Exchange, Plan, Queue
 
@@ -22,7 +22,7 @@ _INEQUIVALENT: Final = re.compile(
 _VALUE: Final = re.compile(r"(?:the value )?'(?P<value>.*?)'(?: of type '.*')?")
 
 
-async def apply(connection: AbstractConnection, plan: Plan, *, timeout_s: float = TIMEOUT_S) -> None:
+async def apply(connection: Connection, plan: Plan, *, timeout_s: float = TIMEOUT_S) -> None:
     """Declares the whole plan with its `later` queues, then removes the plan's `former` bindings.
 
     Objects that exist with the same properties stay as they are. After a failure, the objects that were declared before
@@ -45,7 +45,7 @@ async def apply(connection: AbstractConnection, plan: Plan, *, timeout_s: float 
         await on_channels(connection, plan.former, _unbind)
 
 
-async def remove(connection: AbstractConnection, plan: Plan, *, timeout_s: float = TIMEOUT_S) -> None:
+async def remove(connection: Connection, plan: Plan, *, timeout_s: float = TIMEOUT_S) -> None:
     """Deletes the whole plan from the broker, in the reverse order. Skips missing objects.
 
     The messages in a deleted queue are lost, so `drain` moves them first.
@@ -61,42 +61,54 @@ async def remove(connection: AbstractConnection, plan: Plan, *, timeout_s: float
         await on_channels(connection, reversed(plan.exchanges), _delete_exchange, channels=1)
 
 
-async def _declare_exchange(channel: aiormq.abc.AbstractChannel, exchange: Exchange) -> None:
+async def _declare_exchange(channel: Channel, exchange: Exchange) -> None:
     with _translated(exchange.name):
-        await channel.exchange_declare(
-            exchange.name, exchange_type=exchange.type, durable=True, arguments=dict(exchange.arguments)
+        await channel.rpc(
+            commands.Exchange.Declare(
+                exchange=exchange.name, exchange_type=exchange.type, durable=True, arguments=dict(exchange.arguments)
+            )
         )
 
 
-async def _declare_queue(channel: aiormq.abc.AbstractChannel, queue: Queue) -> None:
+async def _declare_queue(channel: Channel, queue: Queue) -> None:
     with _translated(queue.name):
-        await channel.queue_declare(queue.name, durable=True, arguments=dict(queue.arguments))
+        await channel.rpc(commands.Queue.Declare(queue=queue.name, durable=True, arguments=dict(queue.arguments)))
 
 
-async def _bind(channel: aiormq.abc.AbstractChannel, binding: Binding) -> None:
+async def _bind(channel: Channel, binding: Binding) -> None:
     with _translated(binding.destination):
         if binding.destination_type == "queue":
-            await channel.queue_bind(binding.destination, binding.source, binding.key)
+            await channel.rpc(
+                commands.Queue.Bind(queue=binding.destination, exchange=binding.source, routing_key=binding.key)
+            )
         else:
-            await channel.exchange_bind(binding.destination, binding.source, binding.key)
+            await channel.rpc(
+                commands.Exchange.Bind(destination=binding.destination, source=binding.source, routing_key=binding.key)
+            )
 
 
-async def _unbind(channel: aiormq.abc.AbstractChannel, binding: Binding) -> None:
+async def _unbind(channel: Channel, binding: Binding) -> None:
     with _translated(binding.destination):
         if binding.destination_type == "queue":
-            await channel.queue_unbind(binding.destination, binding.source, binding.key)
+            await channel.rpc(
+                commands.Queue.Unbind(queue=binding.destination, exchange=binding.source, routing_key=binding.key)
+            )
         else:
-            await channel.exchange_unbind(binding.destination, binding.source, binding.key)
+            await channel.rpc(
+                commands.Exchange.Unbind(
+                    destination=binding.destination, source=binding.source, routing_key=binding.key
+                )
+            )
 
 
-async def _delete_queue(channel: aiormq.abc.AbstractChannel, queue: Queue) -> None:
+async def _delete_queue(channel: Channel, queue: Queue) -> None:
     with _translated(queue.name):
-        await channel.queue_delete(queue.name)
+        await channel.rpc(commands.Queue.Delete(queue=queue.name))
 
 
-async def _delete_exchange(channel: aiormq.abc.AbstractChannel, exchange: Exchange) -> None:
+async def _delete_exchange(channel: Channel, exchange: Exchange) -> None:
     with _translated(exchange.name):
-        await channel.exchange_delete(exchange.name)
+        await channel.rpc(commands.Exchange.Delete(exchange=exchange.name))
 
 
 @contextmanager

@@ -22,10 +22,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aio_pika.abc import AbstractConnection
-
 from topology import plan
-from topology.channels import look_at_all, plain_channel
+from topology.channels import look_at_all
+from topology.closing import closed_at_end
+from topology.connect import PikaConnection
 from topology.declare import apply, remove
 from topology.errors import TopologyError
 from topology.former import FormerNames
@@ -44,7 +44,7 @@ class Drained:
 
 
 async def drain(
-    connection: AbstractConnection,
+    connection: PikaConnection,
     old: Names,
     new: Names,
     *,
@@ -88,7 +88,8 @@ async def drain(
         before = tuple(exchange for exchange in leaving.exchanges if exchange.name not in last)
 
         await remove(connection, Plan(bindings=leaving.bindings))
-        async with plain_channel(connection) as taking, plain_channel(connection, confirms=True) as giving:
+        taking, giving = await connection.open_channel(), await connection.open_channel(confirms=True)
+        async with closed_at_end(taking), closed_at_end(giving):
             mover = Mover(connection, taking, giving, old=old, new=new, moved=moved)
             await taking.basic_qos(prefetch_count=PREFETCH)
             await mover.take_from(checkpoint)
@@ -121,7 +122,7 @@ def _only_in(old: Plan, new: Plan) -> Plan:
     return Plan(exchanges=exchanges, queues=queues, bindings=bindings)
 
 
-async def _unconsumed(connection: AbstractConnection, queues: Sequence[Queue]) -> tuple[Queue, ...]:
+async def _unconsumed(connection: PikaConnection, queues: Sequence[Queue]) -> tuple[Queue, ...]:
     """Returns the given queues that exist.
 
     Raises:

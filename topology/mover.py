@@ -9,11 +9,11 @@ from typing import Any, Final
 from uuid import uuid4
 
 import aiormq.abc
-from aio_pika.abc import AbstractConnection
 from pamqp.commands import Basic
 
 from topology import plan
 from topology.channels import look_at_all
+from topology.connect import PikaConnection
 from topology.declare import apply
 from topology.errors import TopologyError
 from topology.moves import Move, move
@@ -44,7 +44,7 @@ class Mover:
 
     def __init__(
         self,
-        connection: AbstractConnection,
+        connection: PikaConnection,
         taking: aiormq.abc.AbstractChannel,
         giving: aiormq.abc.AbstractChannel,
         *,

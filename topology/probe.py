@@ -9,12 +9,12 @@ from ssl import SSLContext
 from typing import Final, Literal
 from uuid import uuid4
 
-import aio_pika
-from aio_pika.abc import AbstractConnection
 from aiormq.exceptions import AMQPError, ChannelAccessRefused, ChannelClosed
+from pamqp.commands import Queue
 
-from topology.channels import open_channel, plain_channel
-from topology.connect import refusal
+from topology.channels import plain_channel
+from topology.connect import connect, refusal
+from topology.connection import Connection
 
 Taken = Literal["confirmed", "blocked", "refused"]
 """What RabbitMQ does with a message: confirms it, blocks the publisher, or refuses it for lack of a right."""
@@ -23,7 +23,7 @@ _PATIENCE_S: Final = 2.0
 _CLOSED_WITHIN_S: Final = 0.2
 
 
-async def barred_names(connection: AbstractConnection, starts: Iterable[str]) -> tuple[str, ...]:
+async def barred_names(connection: Connection, starts: Iterable[str]) -> tuple[str, ...]:
     """Returns each name beginning in `starts` under which the user may not configure queues.
 
     The broker checks this permission first. Then it refuses the queue in any case, because no quorum queue can be
@@ -34,11 +34,13 @@ async def barred_names(connection: AbstractConnection, starts: Iterable[str]) ->
         async with plain_channel(connection) as channel:
             with suppress(ChannelClosed):
                 try:
-                    await channel.queue_declare(
-                        f"{start}probe-{uuid4().hex}",
-                        durable=True,
-                        exclusive=True,
-                        arguments={"x-queue-type": "quorum"},
+                    await channel.rpc(
+                        Queue.Declare(
+                            queue=f"{start}probe-{uuid4().hex}",
+                            durable=True,
+                            exclusive=True,
+                            arguments={"x-queue-type": "quorum"},
+                        )
                     )
                 except ChannelAccessRefused:
                     barred.append(start)
@@ -55,9 +57,9 @@ async def publishing(url: str, *, timeout_s: float, tls: SSLContext) -> Taken:
         OSError, TimeoutError: the server can't be reached.
     """
     try:
-        connection = await aio_pika.connect(url, timeout=timeout_s, ssl_context=tls)
+        connection = await connect(url, timeout_s=timeout_s, tls=tls)
         try:
-            channel = await open_channel(connection, confirms=True)
+            channel = await connection.open_channel(confirms=True)
             for _ in range(2):
                 async with asyncio.timeout(_PATIENCE_S):
                     await channel.basic_publish(b"", exchange="", routing_key=f"probe-{uuid4().hex}", mandatory=False)
@@ -69,7 +71,7 @@ async def publishing(url: str, *, timeout_s: float, tls: SSLContext) -> Taken:
             # A broker that blocks the connection does not read that it is closed.
             with suppress(TimeoutError):
                 async with asyncio.timeout(_CLOSED_WITHIN_S):
-                    await connection.close()
+                    await connection.raw.close()
     except AMQPError as error:
         raise refusal(error) from error
     return "confirmed"

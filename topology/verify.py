@@ -6,16 +6,18 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from ssl import SSLContext
 from typing import Any, Final
+from urllib.parse import unquote
 from uuid import uuid4
 
-import aio_pika
 import httpx2
-from aio_pika.abc import AbstractConnection
 from aio_pika.exceptions import ChannelClosed, ConnectionClosed
+from pamqp import commands
 from yarl import URL
 
 from topology import compare
 from topology.channels import look_at_all, plain_channel
+from topology.connect import connect, losses_told
+from topology.connection import Connection
 from topology.errors import BrokerUnsuitable
 from topology.management import management, quoted
 from topology.plan import Exchange, Plan, Queue
@@ -65,7 +67,7 @@ def check_server(properties: Mapping[str, Any]) -> None:
 
 
 async def verify(
-    connection: AbstractConnection, plan: Plan, *, management_url: str | None = None, timeout_s: float = TIMEOUT_S
+    connection: Connection, plan: Plan, *, management_url: str | None = None, timeout_s: float = TIMEOUT_S
 ) -> Report:
     """Compares the broker with the plan. Changes nothing.
 
@@ -83,9 +85,7 @@ async def verify(
         checked = ["version", "feature flags", f"{len(plan.exchanges)} exchanges", f"{len(plan.queues)} queues"]
         skipped: list[str] = []
         if management_url is not None:
-            answers = await managed(
-                management_url, await vhost_of(connection), plan, tls=connection.kwargs.get("context")
-            )
+            answers = await managed(management_url, vhost_of(connection), plan, tls=connection.tls)
             findings += chain.from_iterable(answers.values())
             for question, found in answers.items():
                 no_answer = any(finding.unread for finding in found)
@@ -96,37 +96,39 @@ async def verify(
     return Report(findings=tuple(dict.fromkeys(by_severity)), checked=tuple(checked), skipped=tuple(skipped))
 
 
-async def unsuitable(connection: AbstractConnection) -> list[Finding]:
+async def unsuitable(connection: Connection) -> list[Finding]:
     """Returns why the broker can't keep the promises: its version, a capability, or a feature flag. The list is empty
     if the broker can keep them."""
-    async with plain_channel(connection) as channel:
-        properties, url = channel.connection.server_properties or {}, channel.connection.url
+    properties = connection.server_properties
     try:
         check_server(properties)
     except BrokerUnsuitable as exc:
         return [error(exc.what, found=exc.found, required=exc.required, remedy=_SUPPORTED)]
-    if _version(properties) < FLAGS_ALWAYS_ON and not await _streams_enabled(url, connection.kwargs.get("context")):
+    if _version(properties) < FLAGS_ALWAYS_ON and not await _streams_enabled(connection):
         return [compare.disabled_flag("stream_queue", "disabled")]
     return []
 
 
-async def _streams_enabled(url: URL, ssl_context: SSLContext | None) -> bool:
+async def _streams_enabled(connection: Connection) -> bool:
     # The broker refuses an exclusive stream in any case, so nothing is declared. If the feature flag is on, it refuses
     # a bad argument and closes the channel. If the flag is off, it has an internal error and closes the connection, so
     # the probe needs its own connection.
-    probe = await aio_pika.connect(url, ssl_context=ssl_context)
-    async with probe, plain_channel(probe) as channel:
-        try:
-            name = f"probe-{uuid4().hex}"
-            await channel.queue_declare(name, durable=True, exclusive=True, arguments={"x-queue-type": "stream"})
-        except ConnectionClosed:
-            return False
-        except ChannelClosed:
-            return True
+    stream = commands.Queue.Declare(
+        queue=f"probe-{uuid4().hex}", durable=True, exclusive=True, arguments={"x-queue-type": "stream"}
+    )
+    async with losses_told():
+        probe = await connect(connection.url, tls=connection.tls)
+        async with probe.raw, plain_channel(probe) as channel:
+            try:
+                await channel.rpc(stream)
+            except ConnectionClosed:
+                return False
+            except ChannelClosed:
+                return True
     return True
 
 
-async def _missing(connection: AbstractConnection, plan: Plan) -> list[Finding]:
+async def _missing(connection: Connection, plan: Plan) -> list[Finding]:
     items: tuple[Exchange | Queue, ...] = (*plan.exchanges, *plan.queues)
     return [
         error(f"{type(item).__name__.lower()} {item.name}", found="missing", required="declared", remedy=_DECLARE)
@@ -135,7 +137,7 @@ async def _missing(connection: AbstractConnection, plan: Plan) -> list[Finding]:
     ]
 
 
-async def _barring(connection: AbstractConnection, plan: Plan) -> list[Finding]:
+async def _barring(connection: Connection, plan: Plan) -> list[Finding]:
     return [
         error(f"queue {queue.name} of an earlier version", found="declared", required="absent", remedy=_MOVE)
         for queue, existing in (await look_at_all(connection, plan.barring)).items()
@@ -197,10 +199,9 @@ def _compared(question: str, plan: Plan) -> str:
     }[question]
 
 
-async def vhost_of(connection: AbstractConnection) -> str:
+def vhost_of(connection: Connection) -> str:
     """Returns the virtual host of an open connection."""
-    async with plain_channel(connection) as channel:
-        return channel.connection.url.path[1:] or "/"
+    return unquote(URL(connection.url).raw_path[1:]) or "/"
 
 
 def _version(properties: Mapping[str, Any]) -> tuple[int, ...]:

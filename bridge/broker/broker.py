@@ -12,7 +12,6 @@ from random import randrange
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from bridge.broker.client import pamqp_patch
 from bridge.broker.client.connection import BrokerConnection, translated
 from bridge.broker.client.delivery import Delivery
 from bridge.broker.client.publisher import Outgoing, Publisher
@@ -74,7 +73,6 @@ class Broker:
             prefix=settings.prefix, ready=settings.ready_prefix, dead=settings.dead_prefix, lanes=settings.lanes
         )
         timeout_ms = settings.broker_timeout
-        pamqp_patch.install()
         self._settings = settings
         self._tracing = tracing
         self.breaker = Breaker()
@@ -183,9 +181,8 @@ class Broker:
         connection = await self._publishing.raw_connection()
         if self._settings.management_url is not None:
             async with translated(_VERIFY_TIMEOUT_S):
-                vhost = await vhost_of(connection)
                 url, tls = self._settings.management_url, self._settings.tls
-                self._answers |= await managed(url, vhost, wanted, often=not whole, tls=tls)
+                self._answers |= await managed(url, vhost_of(connection), wanted, often=not whole, tls=tls)
         findings = [finding for answer in self._answers.values() for finding in answer]
         unbound = [finding for finding in findings if finding.found == "missing"]
         refused = self.reader(self._names.refused, "watching")
@@ -252,14 +249,15 @@ class Broker:
 
     async def _check(self, *, ask: bool) -> None:
         await self.declared.wheel.ensure()
-        if await self.blocked():
+        if self.is_blocked:
             raise BrokerUnavailable("RabbitMQ blocks publishers: a memory or disk alarm")
         if ask:
             await self._publishing.ping()
 
-    async def blocked(self) -> bool:
+    @property
+    def is_blocked(self) -> bool:
         """Whether RabbitMQ blocks publishers, as far as the open connection knows."""
-        return await self._publishing.blocked()
+        return self._publishing.is_blocked
 
     async def depths(self) -> dict[str, int]:
         """Counts the messages in the bridge's own queues: `checkpoint` of all lanes, `acks`, `refused`, `ingress` and

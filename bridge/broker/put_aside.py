@@ -29,9 +29,9 @@ import structlog
 
 from bridge.broker.amqp10.messages import Header, header, why_not_given
 from bridge.broker.amqp10.receiver import DrainCut, Receiver, Taken, receiving
+from bridge.broker.client.channel import Received
 from bridge.broker.client.connection import BrokerConnection
 from bridge.broker.client.consumer import Consumer
-from bridge.broker.client.reader import Received
 from bridge.broker.copies.properties import Message, Properties
 from bridge.metrics.loops import REFUSED
 from bridge.model.errors import BrokerUnavailable

@@ -16,7 +16,7 @@ _REFUSALS: Final = (BrokerUnfit, StoreUnfit)
 
 
 def configure(settings: Settings) -> None:
-    """Sets up structlog on standard error. Python's standard loggers (uvicorn's, aiormq's) also write lines of this
+    """Sets up structlog on standard error. Python's standard loggers (uvicorn's) also write lines of this
     form."""
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared: list[structlog.typing.Processor] = [
@@ -56,7 +56,7 @@ def quiet_libraries() -> None:
     logging.getLogger("uvicorn.error").addFilter(_is_no_refused_start)
     # OpenTelemetry logs an unreachable collector at each retry, and not once for each batch of spans.
     logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)
-    # aiormq logs an error at each try to connect, and raises that error too. The bridge warns once for each outage.
+    # aiormq logs an error at each try to connect, and raises that error too, which the commands tell.
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)
 
 

@@ -25,7 +25,7 @@ from bridge.model.tls import client_context, tls_failure
 from bridge.settings import amqp_urls
 from topology import plan
 from topology.channels import with_lanes_found
-from topology.connect import Connection, connected
+from topology.connect import PikaConnection, connected
 from topology.declare import apply as declare_all
 from topology.definitions import export as as_definitions
 from topology.drain import drain as move_all
@@ -231,7 +231,7 @@ def drain(
     old = _names(prefix=old_prefix, ready=old_ready_prefix or new.ready, dead=old_dead_prefix or new.dead)
     same = replace(old, lanes=new.lanes) == new
 
-    async def declare_and_move(connection: Connection) -> None:
+    async def declare_and_move(connection: PikaConnection) -> None:
         existing = await with_lanes_found(connection, new if same else old)
         if existing == new:
             raise typer.BadParameter(
@@ -260,7 +260,7 @@ def _names(*, prefix: str, ready: str, dead: str, lanes: int = 1) -> Names:
         raise typer.BadParameter(str(exc)) from exc
 
 
-def _connected(options: Options, work: Callable[[Connection], Awaitable[Result]]) -> Result:
+def _connected(options: Options, work: Callable[[PikaConnection], Awaitable[Result]]) -> Result:
     async def run() -> Result:
         async with connected(options.amqp_url, timeout_s=CONNECT_TIMEOUT_S, tls=options.tls) as connection:
             return await work(connection)

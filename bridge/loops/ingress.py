@@ -72,7 +72,7 @@ class Ingress:
             if submissions:
                 accepted = await self._acceptance.accept(submissions)
                 left = [*accepted.later, *(submission for submission, _ in accepted.refused)]
-                await consumer.ack(accepted.done)
+                consumer.ack(accepted.done)
                 self._acceptance.acknowledged(accepted)
                 for submission, reason in accepted.refused:
                     await self._refuse(consumer, submission, reason)
@@ -108,7 +108,7 @@ class Ingress:
         await self._releases.refuse(arrival.original, reason)
         log.warning("ingress.refused", reason=reason)
         REFUSED.inc()
-        await consumer.ack([arrival.tag])
+        consumer.ack([arrival.tag])
 
     def _received(self, delivery: Delivery) -> None:
         self._arrived.put_nowait(self._read(delivery, now_ms=int(self._clock.now_ms())))

@@ -55,9 +55,7 @@ class AckListener:
         ]
         if len(acks) < len(batch):
             log.warning("acks.unreadable", count=len(batch) - len(acks))
-        await consumer.ack(
-            {delivery.delivery_tag for delivery in batch} - {delivery.delivery_tag for _, _, delivery in acks}
-        )
+        consumer.ack({delivery.delivery_tag for delivery in batch} - {delivery.delivery_tag for _, _, delivery in acks})
         calls = [self._records.ack(topic, message_id, epoch=None, copy_gone=True) for topic, message_id, _ in acks]
         later: list[Delivery] = []
         for indexes in self._store.apart([call.keys[0] for call in calls]):
@@ -80,7 +78,7 @@ class AckListener:
                         pass  # there is nothing to end
                     case _:
                         assert_never(outcome.verdict)
-            await consumer.ack(done)
+            consumer.ack(done)
         if later:
             # Into the queue of this session: a tag belongs to its channel.
             asyncio.get_running_loop().call_later(_RETRY_S, _put, self._arrived, later)

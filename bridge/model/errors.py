@@ -26,7 +26,7 @@
         ├── SendUnderWay      another send of the same id has not ended yet
         └── Stopping          the process stops before it can end the call
 
-The bridge translates errors of redis-py, aio-pika and aiormq where it calls these libraries (`store/client.py`,
+The bridge translates the errors of redis-py and of AMQP where it speaks with servers (`store/client.py`,
 `store/servers/refusals.py`, `broker/client/connection.py`). No other module sees them.
 """
 

@@ -54,7 +54,7 @@ def server_context(cert: Path, key: Path | None) -> ssl.SSLContext:
 def tls_failure(error: BaseException | None) -> str | None:
     """Says in plain words which TLS failure caused the error. None: TLS did not cause it."""
     seen: set[int] = set()
-    # aiormq raises one error object to many waiting tasks, so the chain of causes may have a cycle.
+    # One error object may be raised to many waiting tasks, so the chain of causes may have a cycle.
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         if isinstance(error, ssl.SSLCertVerificationError):

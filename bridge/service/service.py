@@ -223,8 +223,7 @@ class Service:
         # together with the first one. Then a loop that waits for its work would wait for ever.
         _, late = await asyncio.wait(ending, timeout=self.settings.grace / 1_000)
         while late:
-            # Cancelled repeatedly: if a call's connection is lost at that moment, aiormq raises the loss and not the
-            # cancellation.
+            # Cancelled repeatedly: a library may raise another error in place of the cancellation.
             for task in late:
                 task.cancel()
             _, late = await asyncio.wait(late, timeout=_CANCEL_AGAIN_S)

@@ -9,6 +9,8 @@ from urllib.parse import quote, unquote
 
 from yarl import URL
 
+from bridge.settings.amqp_login import read_login
+
 _LOGIN: Final = re.compile(r"://([^/?#@:]*):[^/?#]*@")  # the last @ of an authority ends its login
 _OPTION: Final = re.compile(r"([?&][^=&#]*)=[^&#]*")
 
@@ -21,6 +23,7 @@ def checked_amqp_url(text: str) -> str:
     """
     for part in text.split(","):
         _check(part.strip(), ("amqp", "amqps"), "amqp://user:password@host:5672/vhost")
+        read_login(part.strip())
     return text
 
 

@@ -53,7 +53,8 @@ class Settings(BaseSettings):
 
     amqp_url: AmqpUrl = "amqp://guest:guest@127.0.0.1:5672"
     """RabbitMQ, with user, password and virtual host (`/` if the URL ends with the port, `/` or `/%2F`); all nodes of a
-    [cluster](clusters.md#a-cluster-of-rabbitmq), separated by commas"""
+    [cluster](clusters.md#a-cluster-of-rabbitmq), separated by commas. A URL may end with `?heartbeat=5` (seconds, 0 for
+    none) and `auth=external` (by certificate)"""
     redis_url: RedisUrl = "redis://127.0.0.1:6379/0"
     """Redis: one server, Sentinel, or a Redis Cluster, see
     [the forms](clusters.md#redis-one-server-sentinel-cluster)"""

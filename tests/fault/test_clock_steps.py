@@ -7,9 +7,11 @@ import asyncio
 import re
 from collections.abc import Sequence
 from time import monotonic
+from typing import cast
 
 import pytest
 
+from bridge.broker.client.channel import Channel
 from bridge.loops.audit import Audit
 from bridge.loops.watch import Watch
 from bridge.model.message import Envelope, State
@@ -74,7 +76,7 @@ async def test_lease_that_sees_the_clock_an_hour_back_ends_in_time(
         unacked = service.settling._unacked
         if published_by == "the next one":
             for lease in unacked._leases.values():
-                await lease.delivery.message.channel.close()
+                await lease.delivery.message.acknowledger._channel.close()  # type: ignore[attr-defined]
         set_clock(service, int(service.context.store.clock.now_ms()) - HOUR_MS)
         if published_by == "the next one":
             assert await service.pulling.pull([topic], limit=1, wait_ms=0, lease_ms=LEASE_MS) == []
@@ -274,7 +276,7 @@ async def test_lease_whose_process_died_while_the_clock_was_ahead_ends_in_time(
         began_s = monotonic()
         assert await service.pulling.pull([topic], limit=1, wait_ms=20_000, lease_ms=6_000)
         for lease in service.settling._unacked._leases.values():
-            await lease.delivery.message.channel.close()
+            await cast(Channel, lease.delivery.message.acknowledger._channel).close()
         assert await service.pulling.pull([topic], limit=1, wait_ms=500, lease_ms=LEASE_MS) == []
         await fire_answered(service)
         await pause(0.5)

@@ -82,7 +82,7 @@ async def test_message_whose_ack_was_lost_in_the_crash_comes_once(
 ) -> None:
     written = asyncio.Event()
 
-    async def lost(consumer: Consumer, tags: Iterable[int]) -> None:
+    def lost(consumer: Consumer, tags: Iterable[int]) -> None:
         if [*tags]:
             written.set()
 
@@ -103,7 +103,7 @@ async def test_message_whose_id_is_used_again_comes_once_after_a_crash(
 ) -> None:
     topic, acks = "again", asyncio.Semaphore(0)
 
-    async def lost(consumer: Consumer, tags: Iterable[int]) -> None:
+    def lost(consumer: Consumer, tags: Iterable[int]) -> None:
         for _ in tags:
             acks.release()
 

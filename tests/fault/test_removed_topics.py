@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from pamqp.commands import Queue
 
 from bridge.broker.publications import Publication, Route
 from bridge.model.errors import BrokerUnavailable, NotFound, StoreUnavailable
@@ -81,9 +82,8 @@ async def test_topic_whose_queues_are_deleted_before_a_release_gets_them_again(s
     topic = "deleted"
 
     async def delete() -> None:
-        connection = await service.context.broker.consuming.raw_connection()
-        channel = await connection.channel()
-        await channel.queue_delete(f"ready.{topic}")
+        channel = await service.context.broker.consuming.channel()
+        await channel.rpc(Queue.Delete(queue=f"ready.{topic}"))
         await channel.close()
 
     async with before_next(service, Route.READY, delete):

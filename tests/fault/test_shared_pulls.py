@@ -12,7 +12,7 @@ import aio_pika
 import pytest
 import pytest_asyncio
 
-from bridge.broker.client.reader import Reader
+from bridge.broker.client.channel import Channel
 from bridge.broker.publications import Publication
 from bridge.broker.ready import feed as feed_module
 from bridge.broker.ready.feed import Feed
@@ -133,9 +133,9 @@ async def test_message_lost_on_its_way_comes_though_pulls_keep_coming_and_a_busy
 ) -> None:
     """RabbitMQ loses a delivery when the leader of its queue ends."""
     lost = [1]
-    read = Reader._delivered
+    read = Channel._delivered
 
-    def without_one(self: Reader, consumer: bytes, came: Any, *content: bytes) -> None:
+    def without_one(self: Channel, consumer: bytes, came: Any, *content: bytes) -> None:
         # A new topic's message may come to the checkpoint first.
         if (
             lost
@@ -146,7 +146,7 @@ async def test_message_lost_on_its_way_comes_though_pulls_keep_coming_and_a_busy
             consumer = b"none"
         read(self, consumer, came, *content)
 
-    monkeypatch.setattr(Reader, "_delivered", without_one)
+    monkeypatch.setattr(Channel, "_delivered", without_one)
     monkeypatch.setattr(dispatcher, "_SILENT_S", 1.0)
     monkeypatch.setattr(feed_module, "_OUTDATED_AFTER_S", 0.5)
     busy = asyncio.create_task(keep_busy(service, f"{topic}-beside"))

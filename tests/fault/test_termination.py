@@ -227,7 +227,7 @@ async def test_stop_ends_when_a_lost_connection_takes_the_place_of_its_cancel(
     asked = asyncio.Event()
 
     async def lost(consumer: Consumer) -> None:
-        # As aiormq does for a call whose connection is lost at the moment of the cancel.
+        # As a library may do for a call whose connection is lost at the moment of the cancel.
         asked.set()
         try:
             await asyncio.Event().wait()

@@ -24,6 +24,7 @@ from tests.fault.stage import Stage
 from tests.forked_bridge import ForkedBridge
 from tests.integration.amqp import Amqp, header
 from tests.matrix.servers import FEW_TICKS, Servers
+from tests.pika import pika
 from tests.waiting import pause
 from topology import declare, plan
 from topology.names import Names
@@ -157,7 +158,7 @@ async def test_what_an_amqp_1_0_client_sends_stops_no_reader(
     amqp: Amqp, stage: Stage, door: tuple[str, str, str], decimals: bool
 ) -> None:
     exchange, key, queue = door
-    await declare.apply(amqp.connection, plan.ingress_of(Names(), "E"))
+    await declare.apply(pika(amqp.connection), plan.ingress_of(Names(), "E"))
     async with amqp.connection.channel() as channel:
         entry = await channel.declare_exchange("E", "topic")
         await (await channel.declare_queue("of-e")).bind(entry, "#")

@@ -11,11 +11,10 @@ import pytest
 from pamqp import decode
 from pamqp.common import FieldTable
 
-from bridge.broker.client import pamqp_patch
-from bridge.broker.copies.properties import WrittenValue
 from tests.integration.amqp import Amqp, header
 from tests.integration.dead_letters import until_dead
 from tests.integration.topic import Topic, due_ms
+from tests.integration.written import WrittenValue, allow_written_values
 
 NowMs = Callable[[], Awaitable[int]]
 
@@ -67,7 +66,7 @@ def show_types(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_consumers_get_what_a_client_put_in(topic: Topic, amqp: Amqp, monkeypatch: pytest.MonkeyPatch) -> None:
     """No content type stays none, and numbers have the types that the client chose, also after a failed delivery."""
-    pamqp_patch.install()
+    allow_written_values(monkeypatch)
     show_types(monkeypatch)
     sent: Any = {
         "Integer": WrittenValue(b"I\0\0\0\5"),

@@ -17,6 +17,7 @@ from tests.forked_bridge import ForkedBridge
 from tests.integration.amqp import Amqp, header
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Json, Topic, due_ms
+from tests.pika import pika
 from tests.waiting import pause
 from topology.drain import drain
 from topology.names import Names
@@ -234,7 +235,7 @@ async def test_drained_bundle_is_unpacked_under_the_new_names(
     async with own_bridge(rabbit, redis_node.url, local_dir) as own:
         await own.topic.send_many(*numbered(30, delay="6s"))
         await asyncio.to_thread(own.bridge.stop)
-        moved = (await drain(own.amqp.connection, Names(), Names(prefix="delay2"), timeout_s=60)).moved
+        moved = (await drain(pika(own.amqp.connection), Names(), Names(prefix="delay2"), timeout_s=60)).moved
         assert sum(moved.values()) == 1
         settings = {**own.settings, "BRIDGE_PREFIX": "delay2"}
         successor = ForkedBridge(local_dir / own.vhost / "successor.log", own.bridge.port, settings)

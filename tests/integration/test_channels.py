@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 import pytest_asyncio
-from aio_pika.exceptions import ChannelInvalidStateError
 
 from bridge.broker.client.connection import BrokerConnection
 from bridge.local.rabbitmq import RabbitNode
 from bridge.model.breaker import Breaker
+from bridge.model.errors import BrokerUnavailable
 from topology.channels import look_at_all, plain_channel
 from topology.plan import Queue
 
@@ -48,9 +48,8 @@ async def test_channels_that_the_broker_closes_leave_their_connection_open(conne
 
 async def test_channel_of_a_connection_that_is_lost_is_refused_as_unavailable(connection: BrokerConnection) -> None:
     raw = await connection.raw_connection()
-    assert raw.transport is not None
-    await raw.transport.connection.close()
-    with pytest.raises(ChannelInvalidStateError):
+    await connection.drop()
+    with pytest.raises(BrokerUnavailable):
         async with plain_channel(raw):
             pass
 

@@ -25,7 +25,9 @@ from bridge.store.keys import Keys
 from bridge.store.messages.records import Records
 from tests.effective import DEFAULTS
 from tests.integration.amqp import Amqp
+from tests.pika import pika
 from topology import declare, plan
+from topology.connection import Connection
 from topology.former import FormerNames
 from topology.names import Names
 from topology.plan import Plan
@@ -59,7 +61,7 @@ async def objects(link: BrokerConnection, amqp: Amqp, prefix: str) -> AsyncItera
     objects = Declared(link, names, delivery_limit=20, publishers=(), listed=everything)
     await objects.ensure_topic("orders")
     yield objects
-    await declare.remove(amqp.connection, objects.wanted(["orders"]))
+    await declare.remove(pika(amqp.connection), objects.wanted(["orders"]))
 
 
 def deleted_before_bound(monkeypatch: pytest.MonkeyPatch, amqp: Amqp, queue: str, *, times: int) -> None:
@@ -68,7 +70,7 @@ def deleted_before_bound(monkeypatch: pytest.MonkeyPatch, amqp: Amqp, queue: str
     monkeypatch.setattr("bridge.broker.declared.declare._BOUND_WITHIN_S", 60.0)
     apply, left = declare.apply, iter(range(times))
 
-    async def applied(connection: aio_pika.abc.AbstractConnection, plan: Plan, *, timeout_s: float) -> None:
+    async def applied(connection: Connection, plan: Plan, *, timeout_s: float) -> None:
         of_it = any(binding.destination == queue for binding in plan.bindings)
         if of_it and next(left, None) is not None:
             await amqp.delete_queue(queue)
@@ -93,12 +95,12 @@ async def test_topic_queue_deleted_during_its_declare_is_declared_again(
 async def test_wheel_is_not_declared_beside_slots_of_an_earlier_version(link: BrokerConnection, amqp: Amqp) -> None:
     names = Names(prefix=f"d{uuid4().hex[:12]}")
     former = plan.Plan(queues=plan.slots(FormerNames.of(names)).queues[-1:])
-    await declare.apply(amqp.connection, former)
+    await declare.apply(pika(amqp.connection), former)
     objects = Declared(link, names, delivery_limit=20, publishers=(), listed=everything)
     with pytest.raises(BrokerUnfit, match=rf"the queue {names.prefix}\.900ms of an earlier version .* topology drain"):
         await objects.wheel.ensure()
     assert await amqp.count(names.checkpoint) is None
-    await declare.remove(amqp.connection, former)
+    await declare.remove(pika(amqp.connection), former)
 
 
 async def test_topic_is_not_declared_again_after_a_reconnect(
@@ -107,7 +109,7 @@ async def test_topic_is_not_declared_again_after_a_reconnect(
     apply = declare.apply
     declared: set[str] = set()
 
-    async def applied(connection: aio_pika.abc.AbstractConnection, plan: Plan, *, timeout_s: float) -> None:
+    async def applied(connection: Connection, plan: Plan, *, timeout_s: float) -> None:
         declared.update(queue.name for queue in plan.queues)
         await apply(connection, plan, timeout_s=timeout_s)
 
@@ -122,7 +124,7 @@ async def test_topic_is_declared_again_after_a_reconnect_if_the_wheel_is_gone(
     objects: Declared, link: BrokerConnection, amqp: Amqp
 ) -> None:
     wheel, ready_queue = objects.wanted([]), objects.ready_queue("orders")
-    await declare.remove(amqp.connection, wheel)
+    await declare.remove(pika(amqp.connection), wheel)
     await amqp.delete_queue(ready_queue)
     await link.drop()
     await objects.ensure_topic("orders")
@@ -180,7 +182,7 @@ async def test_topic_is_listed_once_its_queues_are_declared(
     apply = declare.apply
     listed: list[list[str]] = []
 
-    async def applied(connection: aio_pika.abc.AbstractConnection, plan: Plan, *, timeout_s: float) -> None:
+    async def applied(connection: Connection, plan: Plan, *, timeout_s: float) -> None:
         await apply(connection, plan, timeout_s=timeout_s)
         listed.append(await topics.names())
 

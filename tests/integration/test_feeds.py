@@ -10,8 +10,8 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 
+from bridge.broker.client.channel import Channel
 from bridge.broker.client.connection import BrokerConnection
-from bridge.broker.client.reader import Reader
 from bridge.broker.ready.feed import Feed, Feeds
 from bridge.broker.ready.taken import Taken, ack_all
 from bridge.model.errors import QueueMissing
@@ -66,7 +66,7 @@ async def test_open_feed_has_its_window_of_messages_in_hand_in_order(fed: Fed, a
 
 async def test_acknowledged_messages_make_room_in_the_window(fed: Fed) -> None:
     feed = await fed.open(10)
-    await ack_all(feed.take(4))
+    ack_all(feed.take(4))
     await fed.until_in_hand(10)
     assert numbers(feed.take(100)) == list(range(4, 14))
 
@@ -77,7 +77,7 @@ async def test_resized_feed_keeps_its_hand_and_gets_the_new_window(fed: Fed, amq
     taken = feed.take(100)
     assert numbers(taken) == list(range(10))
     # A cancelled consumer counts until its messages are acknowledged.
-    await ack_all(taken)
+    ack_all(taken)
     await amqp.until_consumers(queue, 1)
 
 
@@ -89,7 +89,7 @@ async def test_gather_counts_what_the_window_leaves_in_the_queue(fed: Fed) -> No
 async def test_cancelled_feed_gets_no_more_and_keeps_its_hand(fed: Fed, amqp: Amqp, queue: str) -> None:
     feed = await fed.open(10)
     await feed.cancel()
-    await ack_all(feed.take(10))
+    ack_all(feed.take(10))
     feed.leave()
     await amqp.until_consumers(queue, 0)
     assert (await amqp.count(queue), list(feed.hand)) == (20, [])
@@ -129,7 +129,7 @@ async def test_feed_whose_caller_leaves_while_it_opens_leaves_the_messages_ready
     if not opening.cancelled():
         await opening.result().cancel()
         for one in opening.result().take(10):
-            await one.requeue()
+            one.requeue()
     while await amqp.count(queue) != 30:
         await pause()
     await amqp.until_consumers(queue, 0)
@@ -139,16 +139,16 @@ async def test_lost_delivery_is_requeued_after_the_feed_ends(
     fed: Fed, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = {b"3", b"5"}
-    read = Reader._delivered
+    read = Channel._delivered
 
-    def without_lost(self: Reader, *delivery: Any) -> None:
+    def without_lost(self: Channel, *delivery: Any) -> None:
         if delivery[-1] not in lost:
             read(self, *delivery)
 
-    monkeypatch.setattr(Reader, "_delivered", without_lost)
+    monkeypatch.setattr(Channel, "_delivered", without_lost)
     feed = await fed.open(10)
     await feed.cancel()
     feed.leave()
-    await ack_all(feed.take(10))
+    ack_all(feed.take(10))
     while await amqp.count(queue) != 20 + len(lost):
         await pause()

@@ -12,8 +12,9 @@ import aio_pika
 import pytest
 import pytest_asyncio
 
+from bridge.broker.client.channel import Channel
 from bridge.broker.client.connection import BrokerConnection
-from bridge.broker.client.reader import Reader
+from bridge.broker.client.transport import Transport
 from bridge.broker.ready import fetch_many
 from bridge.broker.ready.fetch_many import Fetcher
 from bridge.broker.ready.taken import Taken, ack_all
@@ -89,15 +90,16 @@ async def test_take_cancelled_after_its_answer_arrived_requeues_the_message(
     connection: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch, turns: int
 ) -> None:
     arrived = asyncio.Event()
-    feed = asyncio.StreamReader.feed_data
+    read = Transport.buffer_updated
 
-    def noticed(stream: asyncio.StreamReader, data: bytes) -> None:
-        feed(stream, data)
-        if b"number-0" in data:
+    def noticed(transport: Transport, nbytes: int) -> None:
+        has_it = b"number-0" in bytes(transport._buffer[:nbytes])
+        read(transport, nbytes)
+        if has_it:
             arrived.set()
 
     taker = Taker(connection, timeout_ms=10_000)
-    monkeypatch.setattr(asyncio.StreamReader, "feed_data", noticed)
+    monkeypatch.setattr(Transport, "buffer_updated", noticed)
     taking = asyncio.create_task(taker.take(queue, 1))
     await arrived.wait()
     for _ in range(turns):
@@ -105,7 +107,7 @@ async def test_take_cancelled_after_its_answer_arrived_requeues_the_message(
     taking.cancel()
     await asyncio.wait([taking])
     if not taking.cancelled():
-        await taking.result()[0].requeue()
+        taking.result()[0].requeue()
 
     while await amqp.count(queue) != 120:
         await pause()
@@ -115,7 +117,7 @@ async def test_message_that_arrives_too_late_is_ready_again(rabbit: RabbitNode, 
     big = bytes(4 * 1024 * 1024)
     async with Proxy(rabbit.amqp_url) as proxy:
         slow = BrokerConnection([proxy.url], purpose="test", timeout_ms=10_000, check=lambda _: None, breaker=Breaker())
-        await ack_all(await Taker(slow, timeout_ms=10_000).take(queue, 120))
+        ack_all(await Taker(slow, timeout_ms=10_000).take(queue, 120))
         taker = Taker(slow, timeout_ms=1_000)
         await amqp.publish("", queue, big)
         # The answer begins in time. Its body arrives in 64 chunks or more.
@@ -141,7 +143,7 @@ async def test_fetch_channel_is_used_again_and_acks_fetch_nothing(
         taken = await taker.take(queue, 40)
         assert numbers(taken) == list(range(start, start + 40))
         for one in taken:
-            await one.ack()
+            one.ack()
 
     assert numbers(await taker.take(queue, 20)) == list(range(80, 100))
     assert await left(amqp, queue) == [(at, False) for at in range(100, 120)]
@@ -175,16 +177,16 @@ async def test_lost_deliveries_are_requeued_once_the_others_are_acknowledged(
     connection: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = {b"3", b"50", b"99"}
-    read = Reader._delivered
+    read = Channel._delivered
 
-    def without_lost(self: Reader, *delivery: Any) -> None:
+    def without_lost(self: Channel, *delivery: Any) -> None:
         if delivery[-1] not in lost:
             read(self, *delivery)
 
-    monkeypatch.setattr(Reader, "_delivered", without_lost)
+    monkeypatch.setattr(Channel, "_delivered", without_lost)
     taken = await Taker(connection, timeout_ms=10_000).take(queue, 120)
     assert numbers(taken) == [at for at in range(120) if str(at).encode() not in lost]
-    await ack_all(taken)
+    ack_all(taken)
 
     while await amqp.count(queue) != len(lost):
         await pause()

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from aio_pika import Message
 
-from bridge.broker.client import pamqp_patch
-from bridge.broker.copies.properties import WrittenValue
 from tests.integration.amqp import Amqp, header
 from tests.integration.dead_letters import dead_letters, until_dead
 from tests.integration.targets import opened
 from tests.integration.topic import Json, Topic, due_ms
+from tests.integration.written import WrittenValue, allow_written_values
 from tests.waiting import pause
 
 NowMs = Callable[[], Awaitable[int]]
@@ -56,9 +55,16 @@ _I = struct.pack
     ],
 )
 async def test_each_type_of_delay_waits_as_long(
-    topic: Topic, amqp: Amqp, store_now_ms: NowMs, *, value: Any, delay_ms: int, delivered: int | None
+    topic: Topic,
+    amqp: Amqp,
+    store_now_ms: NowMs,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    value: Any,
+    delay_ms: int,
+    delivered: int | None,
 ) -> None:
-    pamqp_patch.install()
+    allow_written_values(monkeypatch)
     before_ms = await store_now_ms()
     await publish(amqp, topic, {} if value is None else {"x-delay": value}, message_id="m-1")
     message = await amqp.take(topic.ready_queue)

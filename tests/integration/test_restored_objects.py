@@ -19,6 +19,7 @@ from tests.integration.amqp import Amqp
 from tests.integration.dead_letters import make_dead
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Json, Topic
+from tests.pika import pika
 from tests.waiting import pause
 from topology import plan
 from topology.channels import look
@@ -53,7 +54,7 @@ def objects_of(topic: str) -> list[Queue | Binding]:
 
 
 async def exists(amqp: Amqp, item: Exchange | Queue) -> bool:
-    return await look(amqp.connection, item) is not None
+    return await look(pika(amqp.connection), item) is not None
 
 
 async def bound(rabbit: RabbitNode, own: Own, binding: Binding) -> bool:

@@ -28,6 +28,7 @@ from tests.clients.node import install, run
 from tests.docs.documents import PROJECT
 from tests.door.conftest import opened
 from tests.integration.own import Own, own_bridge
+from tests.pika import pika
 from topology import plan
 from topology.declare import apply
 from topology.names import Names
@@ -81,7 +82,7 @@ async def migrated(own: Own, channel: AbstractChannel, name: str, kind: str) -> 
     """Declares the exchange and its ingress."""
     await channel.declare_exchange(name, kind, durable=True, arguments={"x-delayed-type": kind})
     async with await aio_pika.connect(own.settings["BRIDGE_AMQP_URL"]) as connection:
-        await apply(connection, plan.ingress_of(Names(), name))
+        await apply(pika(connection), plan.ingress_of(Names(), name))
     return Old(name=name, kind=kind)
 
 

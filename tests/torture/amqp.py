@@ -10,8 +10,8 @@ from contextlib import suppress
 import aio_pika
 from aio_pika.abc import AbstractConnection, AbstractExchange, AbstractIncomingMessage
 
-from bridge.broker.client.connection import translated
 from bridge.model.errors import BrokerUnavailable
+from tests.torture.lost import translated
 
 _CONNECT_TIMEOUT_S, _CONFIRM_TIMEOUT_S = 5.0, 10.0
 _PAUSE_S = 0.2

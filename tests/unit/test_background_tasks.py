@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from bridge.broker.client import connection, gets
+from bridge.broker.client import connection
 from bridge.broker.client.acknowledger import Acknowledger
 from bridge.broker.client.connection import BrokerConnection
-from bridge.broker.client.gets import Gets
 from bridge.broker.declared.declared import Declared
 from bridge.broker.ready.taker import Taker
 from bridge.door.connection import Connection
@@ -180,20 +179,11 @@ async def test_channel_that_can_not_be_closed_is_logged() -> None:
     assert await failed_tasks(retire) == ["close a channel"]
 
 
-async def test_message_that_can_not_be_requeued_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gets, "requeue", Buggy())
-    nothing: Any = None
-    delivery: Any = SimpleNamespace()
-
-    async def requeue() -> None:
-        Gets(nothing)._requeue(delivery)
-
-    assert await failed_tasks(requeue) == ["requeue a message"]
-
-
 async def test_connection_that_can_not_be_closed_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_close", Buggy())
-    self: Any = SimpleNamespace(generation=1, _raw=object(), _closing=set())
+    self: Any = SimpleNamespace(
+        generation=1, _crashes=0, _raw=SimpleNamespace(transport=SimpleNamespace(has_crashed=False)), _closing=set()
+    )
 
     assert await failed_tasks(lambda: BrokerConnection.drop(self)) == ["close a connection"]
     assert (self._raw, self._closing) == (None, set())

@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from math import inf
 from time import monotonic
-from typing import Final
+from typing import Final, Protocol
 
-from aiormq import Channel
+from pamqp.commands import Basic
 
 from bridge.broker.client import frames
 from bridge.broker.client.ack_window import AckWindow
-from bridge.broker.client.write import is_open, write
 from bridge.model import background
 from bridge.model.errors import BrokerUnavailable
 
@@ -21,18 +20,31 @@ PASSED_ON_AFTER_S: Final = 1.0
 when the channel closes are lost, and RabbitMQ redelivers their messages."""
 
 
-class Acknowledger:
-    """Acknowledges all deliveries of a channel; no other code may acknowledge them. The acks are written in order. A
-    multiple-ack that is written early settles tags that an earlier ack still names, and RabbitMQ then closes the
-    channel. So each ack is written before the next ack is made."""
+class Writable(Protocol):
+    """A channel to which frames can be written. `is_open`: whether they still can."""
 
-    def __init__(self, channel: Channel) -> None:
+    number: int
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def write(self, payload: bytes) -> None: ...
+
+
+class Acknowledger:
+    """Acknowledges all deliveries of a channel; no other code may acknowledge them."""
+
+    def __init__(self, channel: Writable) -> None:
         self._channel = channel
         self._window = AckWindow()
-        self._writing = asyncio.Lock()
         self._last_ack_s = -inf
         self._close: Callable[[], Awaitable[None]] | None = None
         self._closing: asyncio.Task[None] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether deliveries can still be acknowledged. RabbitMQ redelivers those of a closed channel."""
+        return self._channel.is_open
 
     @property
     def held(self) -> int:
@@ -43,28 +55,30 @@ class Acknowledger:
         """Notes a delivery. Callers note the deliveries of the channel in the order of their tags."""
         self._window.delivered(tag)
 
-    async def ack(self, tags: Iterable[int]) -> None:
+    def ack(self, tags: Iterable[int]) -> None:
         """Acknowledges deliveries. One frame acknowledges many deliveries if all earlier deliveries are finished.
 
         Raises:
             BrokerUnavailable: the channel is closed, and RabbitMQ redelivers them.
         """
-        async with self._writing:
-            if not is_open(self._channel):
-                raise BrokerUnavailable("the channel is closed; RabbitMQ redelivers its unacknowledged messages")
-            acks = self._window.done(tags)
-            if payload := frames.acks(self._channel.number, acks.up_to, acks.single):
-                await write(self._channel, payload)
-                self._last_ack_s = monotonic()
+        if not self.is_open:
+            raise BrokerUnavailable("the channel is closed, and RabbitMQ redelivers its messages")
+        acks = self._window.done(tags)
+        if payload := frames.acks(self._channel.number, acks.up_to, acks.single):
+            self._channel.write(payload)
+            self._last_ack_s = monotonic()
         self._close_if_retired()
 
-    async def requeue(self, tag: int) -> None:
-        """Requeues a delivery at its former place in the queue. Raises the errors of aiormq."""
-        async with self._writing:
-            self._window.done([tag])
-            # From RabbitMQ 4.3 on a nack is not counted as a delivery. A message that no pull can lease would then be
-            # redelivered for ever.
-            await self._channel.basic_reject(tag, requeue=True, wait=False)
+    def requeue(self, tag: int) -> None:
+        """Requeues a delivery at its former place in the queue.
+
+        Raises:
+            BrokerUnavailable: the channel is closed, and RabbitMQ redelivers it.
+        """
+        self._window.done([tag])
+        # From RabbitMQ 4.3 on a nack is not counted as a delivery. A message that no pull can lease would then be
+        # redelivered for ever.
+        self._channel.write(frames.method(self._channel.number, Basic.Reject(delivery_tag=tag, requeue=True)))
         self._close_if_retired()
 
     def retire(self, close: Callable[[], Awaitable[None]]) -> None:
@@ -83,6 +97,4 @@ class Acknowledger:
 
     async def _close_later(self, close: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(self._last_ack_s + PASSED_ON_AFTER_S - monotonic())
-        # An ack written after the close would end the connection.
-        async with self._writing:
-            await close()
+        await close()

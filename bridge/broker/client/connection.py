@@ -1,8 +1,7 @@
 """Opens a connection to RabbitMQ when a call needs one, and opens another one after it was lost.
 
-The connections and channels are aio-pika's plain classes. Its robust classes would declare objects that an operator
-deleted, and would make a request wait for a broker that is away. With the plain ones a request fails within its time
-limit, and the next request connects.
+While RabbitMQ is away, a request fails within its time limit, and the next request connects. Nothing is declared or
+consumed again by itself: an operator may have deleted it.
 """
 
 from __future__ import annotations
@@ -10,32 +9,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from math import inf
 from ssl import SSLContext
 from time import monotonic
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, Final
 
-import aio_pika
-import aiormq
-from aiormq.exceptions import AMQPError, ChannelInvalidStateError, ChannelNotFoundEntity, ConnectionInternalError
-from pamqp.common import FieldTable
-from yarl import URL
+from aio_pika.exceptions import AMQPError, ChannelInvalidStateError, ChannelNotFoundEntity
 
-from bridge.broker.client.channel import Channel
-from bridge.broker.client.fast_reader import FastReader, RawConnection
+from bridge.broker.client.channel import Channel, open_channel
+from bridge.broker.client.handshake import connect
+from bridge.broker.client.transport import Transport
 from bridge.metrics.broker import RECONNECTS
 from bridge.model import background, log_scope
 from bridge.model.breaker import Breaker, GuardedCall, guarded
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
 from bridge.model.tls import tls_failure
-from topology.channels import open_channel
-from topology.closing import close_channel
-from topology.connect import refusal
-from topology.errors import LoginRefused, TopologyError, VhostRefused
+from bridge.settings.amqp_login import read_login
+from topology.errors import ConnectionFailed, TopologyError
 
-_HEARTBEAT_S = 5  # finds a silent server after some 20 s, a silent client after 10; the default is 60
-_CLOSED_WITHIN_S = 0.2
+_CLOSED_WITHIN_S: Final = 0.2
 
 Check = Callable[[dict[str, Any]], None]
 """A function that gets a broker's server properties, and raises if the bridge can't keep its promises on that
@@ -48,29 +42,37 @@ class BreakerOpen(BrokerUnavailable):
 
 @asynccontextmanager
 async def translated(limit_s: float | None = None) -> AsyncIterator[None]:
-    """Turns the errors of aio-pika and aiormq, and a passed time limit, into `BrokerUnavailable` or `QueueMissing`."""
+    """Turns RabbitMQ's refusals, the errors of a connection that can't be opened, and a passed time limit into
+    `BrokerUnavailable` or `QueueMissing`."""
     try:
         async with asyncio.timeout(limit_s):
             yield
     except TimeoutError as error:
         raise BrokerUnavailable("RabbitMQ did not answer in time, or blocks publishers") from error
-    except asyncio.CancelledError:
-        if (task := asyncio.current_task()) is None or task.cancelling():
-            raise
-        # Nobody has cancelled this task: aiormq cancels the calls that wait for a connection that is lost.
-        raise BrokerUnavailable("the connection to RabbitMQ was lost") from None
     except ChannelNotFoundEntity as error:
         raise QueueMissing(f"RabbitMQ has no such queue: {error}") from error
-    # A lost connection shows as ChannelInvalidStateError, which is a RuntimeError and no AMQPError. A connection that
-    # ends before the broker has sent a frame shows as StopAsyncIteration.
-    except (AMQPError, ChannelInvalidStateError, ConnectionError, OSError, StopAsyncIteration) as error:
-        reason = tls_failure(error) or _reason(error)
+    except (AMQPError, ChannelInvalidStateError, ConnectionFailed, OSError) as error:
+        refused = isinstance(error, ConnectionFailed)
+        reason = tls_failure(error) or (str(error) if refused else f"{type(error).__name__} {error}")
         raise BrokerUnavailable(f"RabbitMQ is away or refused: {reason}") from error
-    except Exception as error:
-        # aiormq sets a plain Exception on the futures of a connection that was lost for an unknown reason.
-        if type(error) is not Exception:
-            raise
-        raise BrokerUnavailable("the connection to RabbitMQ was lost") from error
+
+
+@dataclass(frozen=True, slots=True)
+class RawConnection:
+    """An open connection, as the functions of the topology use it."""
+
+    transport: Transport
+    url: str = field(repr=False)  # has the password
+    tls: SSLContext | None
+
+    @property
+    def server_properties(self) -> Mapping[str, Any]:
+        """What RabbitMQ said of itself as the connection was opened."""
+        return self.transport.server_properties
+
+    async def open_channel(self) -> Channel:
+        """Opens a channel. Raises BrokerUnavailable."""
+        return await open_channel(self.transport)
 
 
 class BrokerConnection:
@@ -93,9 +95,8 @@ class BrokerConnection:
     ) -> None:
         """`purpose`: part of the connection's name in RabbitMQ. `timeout_ms`: the limit for opening the connection or a
         channel. `about`: properties of this bridge that RabbitMQ shows to operators."""
-        self._urls = [_with_heartbeat(node.strip()) for node in nodes]
-        self._purpose = purpose
-        self._about: FieldTable = {**about}
+        self._urls = [node.strip() for node in nodes]
+        self._about = {"product": "delaybridge", "connection_name": f"delaybridge {purpose}", "delaybridge": {**about}}
         self._timeout_s = timeout_ms / 1_000
         self._check = check
         self._breaker = breaker
@@ -107,8 +108,12 @@ class BrokerConnection:
         self._tries = -1  # each try goes to the next node
         self.generation = 0  # counts the connections: on a new one, callers repeat the declares of an earlier one
         self.confirmed_s = -inf  # when a queue last confirmed a message over this connection
-        self.crashes = 0
+        self._crashes = 0  # of former connections
+
+    @property
+    def crashes(self) -> int:
         """How many connections RabbitMQ has closed over an error of its own, such as a message it can't convert."""
+        return self._crashes + (self._raw is not None and self._raw.transport.has_crashed)
 
     @property
     def nodes(self) -> int:
@@ -127,12 +132,10 @@ class BrokerConnection:
 
     @property
     def is_open(self) -> bool:
-        # aio-pika takes a lost connection for open until we close it.
-        transport = None if self._raw is None else self._raw.transport
-        return transport is not None and not transport.connection.is_closed
+        return self._raw is not None and self._raw.transport.is_open
 
     async def raw_connection(self) -> RawConnection:
-        """Returns the open connection of aio-pika; opens one if none is open.
+        """Returns the open connection; opens one if none is open.
 
         Raises:
             BrokerUnavailable: no node could be reached in time.
@@ -148,50 +151,29 @@ class BrokerConnection:
                 # Counted after the breaker has admitted the call. A refused call would skip a node, perhaps each time
                 # the one that answers.
                 self._tries += 1
+                url = self.url
                 with log_scope.shared():
-                    raw = await aio_pika.connect(
-                        self._urls[self._tries % len(self._urls)],
-                        timeout=self._timeout_s,
-                        client_properties={
-                            "connection_name": f"delaybridge {self._purpose}",
-                            "delaybridge": self._about,
-                        },
-                        ssl_context=self._tls,
-                        connection_class=RawConnection,
-                    )
+                    transport = await connect(read_login(url), tls=self._tls, about=self._about)
             try:
-                self._check(_server_properties(raw))
+                self._check(transport.server_properties)
             except TopologyError as error:
-                await raw.close()
+                transport.abort(BrokerUnavailable(str(error)))
                 raise BrokerUnfit(str(error)) from error
-            self._raw = raw
-            if raw.transport is not None:
-                raw.transport.connection.closing.add_done_callback(self._closed)
+            self._raw = raw = RawConnection(transport, url, self._tls)
             if self.generation:
                 self._reconnects.inc()
             self.generation += 1
             return raw
 
-    async def raw_channel(self, *, confirms: bool = False) -> aiormq.Channel:
-        """Opens a channel of aiormq, to which callers can write frames themselves. `confirms`: RabbitMQ confirms the
-        publishes on this channel.
+    async def channel(self, *, confirms: bool = False) -> Channel:
+        """Opens a channel. `confirms`: RabbitMQ confirms the publishes on it.
 
         Raises:
             BrokerUnavailable
         """
         raw = await self.raw_connection()
         async with self.asking(self._timeout_s):
-            with log_scope.shared():
-                return cast(aiormq.Channel, await open_channel(raw, confirms=confirms))
-
-    async def channel(self) -> Channel:
-        """Opens a channel for taking messages out of queues.
-
-        Raises:
-            BrokerUnavailable
-        """
-        raw = await self.raw_channel()
-        return Channel(raw, self.reader_of(raw))
+            return await open_channel(raw.transport, confirms=confirms)
 
     async def close(self, channel: Channel) -> None:
         """Closes a channel. RabbitMQ requeues its unacknowledged deliveries."""
@@ -224,18 +206,6 @@ class BrokerConnection:
             await channel.close()
         return depth
 
-    def reader_of(self, channel: aiormq.Channel) -> FastReader:
-        """Returns the reader that takes the deliveries of the channel.
-
-        Raises:
-            BrokerUnavailable: the channel's connection is gone.
-        """
-        raw = self._raw
-        transport = None if raw is None else raw.transport
-        if raw is None or transport is None or transport.connection is not channel.connection:
-            raise BrokerUnavailable("the connection to RabbitMQ was lost")
-        return raw.reader
-
     @asynccontextmanager
     async def asking(self, limit_s: float) -> AsyncIterator[GuardedCall]:
         """Runs one call that the broker has to answer within `limit_s` seconds, and translates errors as `translated`
@@ -254,7 +224,7 @@ class BrokerConnection:
                     async with asyncio.timeout(limit_s):
                         yield call
                 except TimeoutError:
-                    call.conclusive = self.confirmed_s < began_s and not await self.blocked()
+                    call.conclusive = self.confirmed_s < began_s and not self.is_blocked
                     if call.conclusive and self.has_other_nodes:
                         await self.drop(generation)
                     raise
@@ -265,28 +235,16 @@ class BrokerConnection:
         Raises:
             BrokerUnavailable
         """
-        channel = await self.raw_channel()
-        async with translated(self._timeout_s):
-            await close_channel(channel)
+        await self.close(await self.channel())
 
-    async def blocked(self) -> bool:
+    @property
+    def is_blocked(self) -> bool:
         """Whether the broker blocks publishers now (memory or disk alarm)."""
-        if self._raw is None or self._raw.transport is None:
-            return False
-        try:
-            async with asyncio.timeout(0):
-                await self._raw.transport.connection.ready()
-        except TimeoutError:
-            return True
-        return False
+        return self._raw is not None and self._raw.transport.is_blocked
 
     def doubt(self) -> None:
         """Tells the breaker that a call was not made, because the broker would not take the call."""
         self._breaker.troubled_s = monotonic()
-
-    def _closed(self, closing: asyncio.Future[Any]) -> None:
-        if not closing.cancelled() and isinstance(closing.exception(), ConnectionInternalError):
-            self.crashes += 1
 
     async def drop(self, generation: int | None = None) -> None:
         """Closes the connection, and RabbitMQ redelivers its unacknowledged messages.
@@ -297,31 +255,16 @@ class BrokerConnection:
             return
         raw, self._raw = self._raw, None
         if raw is not None:
-            # A frozen broker answers no close; the socket closes all the same. This is a task, since a close that does
-            # not end, whatever its time limit, would block everybody who wants a new connection.
-            closing = background.begin(_close(raw), "close a connection")
+            self._crashes += raw.transport.has_crashed
+            closing = background.begin(_close(raw.transport), "close a connection")
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
-            await asyncio.wait({closing}, timeout=2 * _CLOSED_WITHIN_S)
+            await asyncio.wait({closing})
 
 
-async def _close(raw: RawConnection) -> None:
+async def _close(transport: Transport) -> None:
+    # A frozen broker answers no close.
     with suppress(BrokerUnavailable):
         async with translated(_CLOSED_WITHIN_S):
-            await raw.close()
-
-
-def _server_properties(raw: RawConnection) -> dict[str, Any]:
-    transport = raw.transport
-    return dict(transport.connection.server_properties) if transport is not None else {}
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, AMQPError) and isinstance(meaning := refusal(error), LoginRefused | VhostRefused):
-        return str(meaning)
-    return f"{type(error).__name__} {error}"
-
-
-def _with_heartbeat(url: str) -> str:
-    address = URL(url)
-    return url if "heartbeat" in address.query else str(address.update_query(heartbeat=_HEARTBEAT_S))
+            await transport.close()
+    transport.abort(BrokerUnavailable("the bridge closed the connection"))

@@ -8,14 +8,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-import aiormq
-
 from bridge.broker.client.acknowledger import PASSED_ON_AFTER_S, Acknowledger
+from bridge.broker.client.channel import Channel, Received, new_tag
 from bridge.broker.client.connection import BreakerOpen, BrokerConnection, translated
 from bridge.broker.client.delivery import Delivery
-from bridge.broker.client.reader import Received
 from bridge.model.errors import BrokerUnavailable
-from topology.closing import close_channel
 
 __all__ = ["Consumer", "Delivery"]
 
@@ -28,20 +25,19 @@ class _ConsumerChannel:
     """One channel of a `Consumer`. `base`: a number that is added to RabbitMQ's delivery tags, so that the tags of all
     channels of the consumer differ."""
 
-    def __init__(self, connection: BrokerConnection, raw: aiormq.Channel, number: int) -> None:
+    def __init__(self, raw: Channel, number: int) -> None:
         self.raw = raw
-        self.reader = connection.reader_of(raw)
-        self.generation = connection.generation
         self.base = number * _NUMBERED
-        self.acknowledger = Acknowledger(raw)
-        self.tag = ""
-        self.closing = asyncio.ensure_future(raw.closing)
+        self.tag = new_tag()
         self.cancelled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        raw.on_consumer_cancel_callbacks.add(lambda _: self.cancelled.cancel())
+
+    @property
+    def acknowledger(self) -> Acknowledger:
+        return self.raw.acknowledger
 
     @property
     def ended(self) -> bool:
-        return self.closing.done() or self.cancelled.done()
+        return self.raw.ended.done() or self.cancelled.done()
 
     def own(self, tags: Iterable[int]) -> list[int]:
         """Returns the tags that belong to this channel, as RabbitMQ knows them."""
@@ -49,9 +45,9 @@ class _ConsumerChannel:
 
     async def close(self) -> None:
         """Closes the channel. Raises BrokerUnavailable."""
-        self.reader.forget(self.tag)
+        self.raw.forget(self.tag)
         async with translated(_STEP_S):
-            await close_channel(self.raw)
+            await self.raw.close()
 
 
 class Consumer:
@@ -79,7 +75,7 @@ class Consumer:
             BrokerUnavailable
         """
         consumer = cls(connection, queue, prefetch=prefetch, received=received)
-        await consumer._consume(await connection.raw_channel())
+        await consumer._consume(await connection.channel())
         return consumer
 
     async def until_closed(self) -> None:
@@ -90,7 +86,7 @@ class Consumer:
         """
         while not (channel := self._channels[-1]).ended:
             self._silent = True
-            ends = (channel.closing, channel.cancelled)
+            ends = (channel.raw.ended, channel.cancelled)
             await asyncio.wait(ends, timeout=_SILENT_S, return_when=asyncio.FIRST_COMPLETED)
             if self._silent and self._connection.has_other_nodes and not channel.ended and not self._is_full:
                 try:
@@ -100,7 +96,7 @@ class Consumer:
                 except BrokerUnavailable:
                     return
 
-    async def ack(self, tags: Iterable[int]) -> None:
+    def ack(self, tags: Iterable[int]) -> None:
         """Acknowledges deliveries. One frame acknowledges many deliveries if all earlier deliveries are finished.
 
         Raises:
@@ -111,8 +107,8 @@ class Consumer:
         for channel in former:
             if own := channel.own(tags):
                 with suppress(BrokerUnavailable):
-                    await channel.acknowledger.ack(own)
-        await last.acknowledger.ack(last.own(tags))
+                    channel.acknowledger.ack(own)
+        last.acknowledger.ack(last.own(tags))
 
     async def until_acks_are_taken(self) -> None:
         """Returns once RabbitMQ has read the acks that were written before the call, and has passed them on to the
@@ -123,20 +119,20 @@ class Consumer:
         """
         for channel in tuple(self._channels):
             # RabbitMQ reads the frames of a channel in order, and answers this one, which changes nothing. The call has
-            # no time limit: at the limit aiormq would close the channel, and RabbitMQ would redeliver all its messages.
+            # no time limit: at the limit the channel would close, and RabbitMQ would redeliver all its messages.
             async with translated():
-                await channel.raw.basic_qos(prefetch_count=self._prefetch)
+                await channel.raw.set_prefetch(self._prefetch)
         await asyncio.sleep(PASSED_ON_AFTER_S)
 
     async def stop(self) -> None:
-        """Cancels the consumer. Deliveries that have arrived can still be acknowledged.
+        """Cancels the consumer, unless its channel is closed. Deliveries that have arrived can still be acknowledged.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ does not answer.
         """
         channel = self._channels[-1]
         async with translated(_STEP_S):
-            await channel.raw.basic_cancel(channel.tag)
+            await channel.raw.cancel(channel.tag)
 
     async def close(self) -> None:
         """Closes the channels. RabbitMQ requeues all unacknowledged deliveries.
@@ -145,12 +141,7 @@ class Consumer:
             BrokerUnavailable
         """
         for channel in reversed(self._channels):
-            if channel.raw.is_closed:
-                channel.reader.forget(channel.tag)
-                # RabbitMQ closed it. aiormq may not have answered, and then RabbitMQ keeps the channel's deliveries.
-                await self._connection.drop(channel.generation)
-            else:
-                await channel.close()
+            await channel.close()
 
     @property
     def _is_full(self) -> bool:
@@ -171,24 +162,25 @@ class Consumer:
         finds the loss when it sends the consumer another message. Otherwise it requeues the lost messages when the
         channel closes.
         """
-        former, raw = self._channels[-1], await self._connection.raw_channel()
+        former, raw = self._channels[-1], await self._connection.channel()
         try:
             await self._consume(raw, instead_of=former)
         except BreakerOpen:
-            await _closed(raw)
+            with suppress(BrokerUnavailable):
+                async with translated(_STEP_S):
+                    await raw.close()
             raise
-        former.reader.forget(former.tag)
         former.acknowledger.retire(partial(self._leave, former))
 
-    async def _consume(self, raw: aiormq.Channel, *, instead_of: _ConsumerChannel | None = None) -> None:
-        channel = _ConsumerChannel(self._connection, raw, self._opened)
+    async def _consume(self, raw: Channel, *, instead_of: _ConsumerChannel | None = None) -> None:
+        channel = _ConsumerChannel(raw, self._opened)
         self._opened += 1
         async with self._connection.asking(_STEP_S):
-            await raw.basic_qos(prefetch_count=self._prefetch)
+            await raw.set_prefetch(self._prefetch)
             self._channels.append(channel)
-            channel.tag = await channel.reader.consume(raw, self._queue, partial(self._delivered, channel))
+            await raw.consume(self._queue, partial(self._delivered, channel), channel.tag, channel.cancelled.cancel)
             if instead_of is not None:
-                await instead_of.raw.basic_cancel(instead_of.tag)
+                await instead_of.raw.cancel(instead_of.tag)
 
     async def _leave(self, channel: _ConsumerChannel) -> None:
         with suppress(BrokerUnavailable):
@@ -197,12 +189,5 @@ class Consumer:
 
     def _delivered(self, channel: _ConsumerChannel, delivery: Delivery) -> None:
         self._silent = False
-        channel.acknowledger.delivered(delivery.delivery_tag)
         delivery.delivery_tag += channel.base
         self._received(delivery)
-
-
-async def _closed(raw: aiormq.Channel) -> None:
-    with suppress(BrokerUnavailable):
-        async with translated(_STEP_S):
-            await close_channel(raw)

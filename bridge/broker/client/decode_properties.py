@@ -2,24 +2,30 @@
 
 pamqp copies the rest of the bytes for each value. Most values are those of `x-death`, which matter only if a message
 was routed wrongly. This module reads the usual types in place, and keeps `x-death` as bytes. It leaves all other types,
-and all bytes that do not fit, to pamqp. So unreadable properties get the result that `pamqp_patch` gives.
+and all bytes that do not fit, to pamqp.
+
+Some properties can't be read: a timestamp in microseconds, a name that is not UTF-8, tables nested too deep. An error
+would end the connection, and RabbitMQ would redeliver the message to every bridge: one message would stop them all. So
+such a message gets a single property, a header with the reason. The checkpoint puts the message aside.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
 
-from pamqp import decode, encode
+from pamqp import decode
 from pamqp.commands import Basic
 from pamqp.common import FieldTable
 from pamqp.header import ContentHeader
 
-from bridge.broker.client.pamqp_patch import DEEPEST, FAULTS, too_deep
+from bridge.broker.client import encode_values
+from bridge.broker.client.protocol import PROPERTIES, PropertyType
 from bridge.broker.copies.copies import OWN_PREFIX
-from bridge.broker.copies.properties import Properties, UnreadDeaths
+from bridge.broker.copies.properties import UNREADABLE, Properties, UnreadDeaths
 
 _FLAGS_AT: Final = 12  # after class, weight and size of the body
 
@@ -30,26 +36,47 @@ _SIZED: Final = frozenset(b"SAFx")  # types whose values begin with their size, 
 _WIDTHS: Final = dict(zip(b"tbBsuIilLfdDTV", (1, 1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 5, 8, 0), strict=True))
 _NUMBERS: Final = {ord(kind): Struct(">" + as_python) for kind, as_python in zip("lIisubd", "qiIhHbd", strict=True)}
 
-_FIELDS: Final = {name: f"{name}_ms" if name == "timestamp" else name for name in Basic.Properties.flags}
-"""The field of `Properties` for each property of pamqp."""
+_DEEPEST: Final = 32
+"""The most levels of nested tables in headers. An HTTP answer is JSON, which nests up to 254 levels."""
+
+_FAULTS: Final = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, OSError, struct.error)
+"""The errors that malformed bytes cause."""
 
 
 def decode_properties(content: bytes) -> Properties:
     """Decodes a header frame's payload. If it can't be read, all properties are absent, and a header says why."""
     try:
         return _decode(content)
-    except FAULTS:
-        header = ContentHeader()
+    except _FAULTS:
+        return _by_pamqp(content)
+
+
+def _by_pamqp(content: bytes) -> Properties:
+    header = ContentHeader()
+    try:
         header.unmarshal(content)
-        return _from_pamqp(header.properties)
+        if not _too_deep(header.properties.headers, _DEEPEST):
+            return _from_pamqp(header.properties)
+        reason = f"tables nested deeper than {_DEEPEST}"
+    except _FAULTS as error:
+        reason = f"{type(error).__name__}: {error}"[:200]
+    return Properties(headers={UNREADABLE: reason})
 
 
 def _from_pamqp(properties: Basic.Properties) -> Properties:
     """Converts properties that pamqp has decoded."""
-    timestamp = properties.timestamp
-    values = {field: getattr(properties, name) for name, field in _FIELDS.items() if name != "timestamp"}
+    moment = properties.timestamp
+    values = {field: getattr(properties, field) for field, _, kind in PROPERTIES if kind != "timestamp"}
     values["cluster_id"] = properties.cluster_id or None
-    return Properties(**values, timestamp_ms=None if timestamp is None else int(timestamp.timestamp() * 1_000))
+    return Properties(**values, timestamp_ms=None if moment is None else int(moment.timestamp() * 1_000))
+
+
+def _too_deep(value: object, levels: int) -> bool:
+    """Whether tables and arrays are nested in more than `levels` levels."""
+    if not isinstance(value, dict | list):
+        return False
+    members = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_too_deep(member, levels - 1) for member in members)
 
 
 class RawDeaths(UnreadDeaths):
@@ -63,7 +90,7 @@ class RawDeaths(UnreadDeaths):
     def read(self) -> object:
         try:
             return decode.field_array(self._raw)[1]
-        except FAULTS as error:
+        except _FAULTS as error:
             raise ValueError(f"x-death: {type(error).__name__}: {error}") from error
 
     def latest(self) -> tuple[str, str] | None:
@@ -74,7 +101,7 @@ class RawDeaths(UnreadDeaths):
                     texts[name] = text.decode(errors="replace")
                     if len(texts) == 2:
                         return texts[b"queue"], texts[b"reason"]
-        except FAULTS:
+        except _FAULTS:
             pass
         return None
 
@@ -97,10 +124,10 @@ def _decode(content: bytes) -> Properties:
 def _present(flags: int) -> tuple[tuple[str, _Decode], ...]:
     """Returns the field of each property that is present, and the function that decodes the property, in the order of
     the frame. `flags`: the property flags of the header frame."""
-    known = [(name, flag) for name, flag in Basic.Properties.flags.items() if flags & flag]
-    if sum(flag for _, flag in known) != flags:
+    known = [(field, flag, kind) for field, flag, kind in PROPERTIES if flags & flag]
+    if sum(flag for _, flag, _ in known) != flags:
         raise ValueError("the flags name a property that AMQP does not have")
-    return tuple((_FIELDS[name], _DECODERS[Basic.Properties.amqp_type(name)]) for name, _ in known)
+    return tuple((field, _DECODERS[kind]) for field, _, kind in known)
 
 
 def _short_text(content: bytes, at: int) -> tuple[str, int]:
@@ -151,7 +178,7 @@ def _table(content: bytes, at: int) -> tuple[tuple[FieldTable, dict[str, bytes]]
             (value,) = number.unpack_from(content, at)
             table[name] = value
             at += number.size
-            if not name.startswith(OWN_PREFIX) and encode.encode_table_value(value)[0] != kind:
+            if not name.startswith(OWN_PREFIX) and encode_values.value(value)[0] != kind:
                 written[name] = content[at - number.size - 1 : at]
         elif kind == _ARRAY and name == "x-death":
             start = at
@@ -159,7 +186,7 @@ def _table(content: bytes, at: int) -> tuple[tuple[FieldTable, dict[str, bytes]]
             table[name] = RawDeaths(content[start:at])  # type: ignore[assignment]
         else:
             used, value = decode.embedded_value(content[at - 1 :])
-            if too_deep(value, DEEPEST - 1):
+            if _too_deep(value, _DEEPEST - 1):
                 raise ValueError("tables nested too deep")
             table[name] = value
             at += used - 1
@@ -171,7 +198,7 @@ def _table(content: bytes, at: int) -> tuple[tuple[FieldTable, dict[str, bytes]]
 
 
 _Decode = Callable[[bytes, int], tuple[Any, int]]
-_DECODERS: Final[dict[str, _Decode]] = {
+_DECODERS: Final[dict[PropertyType, _Decode]] = {
     "shortstr": _short_text, "octet": _octet, "timestamp": _timestamp_ms, "table": _table,
 }  # fmt: skip
 

@@ -1,7 +1,6 @@
 """Takes single messages with `basic.get`. If the caller has given up, the message of the answer is requeued.
 
-aiormq forgets a get whose caller gave up while the answer was on its way. The message of such an answer would stay
-unacknowledged until its channel closes, and no consumer would get the message.
+Otherwise such a message would stay unacknowledged until its channel closes, and no consumer would get it.
 """
 
 from __future__ import annotations
@@ -9,13 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from aiormq import Channel
-from aiormq.exceptions import ChannelNotFoundEntity
+from aio_pika.exceptions import AMQPError, ChannelNotFoundEntity
 
 from bridge.broker.client import frames
+from bridge.broker.client.acknowledger import Writable
 from bridge.broker.client.delivery import Delivery, requeue
-from bridge.broker.client.write import write
-from bridge.model import background
 from bridge.model.errors import BrokerUnavailable
 
 Got = tuple[Delivery | None, int]
@@ -29,41 +26,48 @@ class Unread(BrokerUnavailable):
 class Gets:
     """The gets of one channel. RabbitMQ answers them in order."""
 
-    def __init__(self, channel: Channel) -> None:
-        self.channel = channel
-        self._writing = asyncio.Lock()
+    def __init__(self, channel: Writable) -> None:
+        self._channel = channel
         self._unanswered: deque[asyncio.Future[Got]] = deque()
-        self._requeuing: set[asyncio.Task[None]] = set()
 
     async def get(self, queue: str) -> Got:
-        """Asks for the oldest message. Raises the errors of aiormq, and Unread."""
-        async with self._writing:
-            await write(self.channel, frames.get(self.channel.number, queue))
-            # aiormq fails this future when the channel closes.
-            answer: asyncio.Future[Got] = self.channel.create_future()
-            self._unanswered.append(answer)
+        """Asks for the oldest message.
+
+        Raises:
+            BrokerUnavailable: the channel is closed, or the connection was lost.
+            ChannelNotFoundEntity: there is no such queue, and RabbitMQ has closed the channel.
+            Unread
+        """
+        self._channel.write(frames.get(self._channel.number, queue))
+        answer: asyncio.Future[Got] = asyncio.get_running_loop().create_future()
+        self._unanswered.append(answer)
         try:
             return await answer
         except asyncio.CancelledError:
             if not answer.cancelled() and answer.exception() is None:
-                self._requeue(answer.result()[0])
+                _requeue(answer.result()[0])
             raise
-        except ChannelNotFoundEntity as error:
-            if answer is self._unanswered[0]:
-                raise
-            raise Unread("RabbitMQ closed the channel over a get from a missing queue") from error
 
     def answered(self, delivery: Delivery | None, behind: int) -> None:
         """Hands RabbitMQ's next answer to the caller of the oldest unanswered get. `delivery` None: the queue is empty.
         `behind`: how many messages are ready behind the delivery."""
         answer = self._unanswered.popleft()
         if answer.done():
-            self._requeue(delivery)
+            _requeue(delivery)
         else:
             answer.set_result((delivery, behind))
 
-    def _requeue(self, delivery: Delivery | None) -> None:
-        if delivery is not None:
-            requeuing = background.begin(requeue(delivery), "requeue a message")
-            self._requeuing.add(requeuing)
-            requeuing.add_done_callback(self._requeuing.discard)
+    def fail(self, error: AMQPError | BrokerUnavailable) -> None:
+        """Ends the unanswered gets, as the channel has ended. Only the oldest one can have named a missing queue."""
+        for at, answer in enumerate(self._unanswered):
+            if answer.done():
+                continue
+            if at and isinstance(error, ChannelNotFoundEntity):
+                answer.set_exception(Unread("RabbitMQ closed the channel over a get from a missing queue"))
+            else:
+                answer.set_exception(type(error)(*error.args))
+
+
+def _requeue(delivery: Delivery | None) -> None:
+    if delivery is not None:
+        requeue(delivery)

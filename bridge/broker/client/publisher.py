@@ -10,23 +10,20 @@ import asyncio
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from aiormq import Channel
 from aiormq.exceptions import ChannelAccessRefused, ChannelNotFoundEntity, ChannelPreconditionFailed
 
 from bridge.broker.client import frames
-from bridge.broker.client.confirms import Confirms
+from bridge.broker.client.channel import Channel
 from bridge.broker.client.connection import BreakerOpen, BrokerConnection, translated
 from bridge.broker.client.encode_properties import CopyProperties, encode_properties
-from bridge.broker.client.write import is_open, write
+from bridge.broker.client.protocol import OVERHEAD
 from bridge.broker.copies.properties import Properties
 from bridge.metrics.broker import CONFIRM_SECONDS, Failure, failed
 from bridge.model.errors import BrokerUnavailable, ExchangeRefused, NotPublished, Unpublishable, Unroutable
 from bridge.model.fast_dataclass import fast_dataclass
-from topology.closing import close_channel
 
 _CLOSED_WITHIN_S: Final = 0.2
 
@@ -40,14 +37,6 @@ class Outgoing:
     routing_key: str
     properties: Properties | CopyProperties
     body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class _PublishingChannel:
-    """A channel for one burst at a time."""
-
-    channel: Channel
-    confirms: Confirms
 
 
 class _Unwritable(Exception):
@@ -69,7 +58,7 @@ class Publisher:
         self._connection = connection
         self._to_others = to_others
         self._timeout_s = timeout_ms / 1_000
-        self._free: asyncio.Queue[_PublishingChannel | None] = asyncio.Queue()
+        self._free: asyncio.Queue[Channel | None] = asyncio.Queue()
         for _ in range(channels):
             self._free.put_nowait(None)
 
@@ -121,7 +110,7 @@ class Publisher:
         return errors
 
     async def _burst(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
-        if await self._connection.blocked():
+        if self._connection.is_blocked:
             # If this waited, callers would wait behind each other.
             self._connection.doubt()
             return _unpublished(messages, Failure.BLOCKED, "RabbitMQ blocks publishers: a memory or disk alarm")
@@ -133,19 +122,18 @@ class Publisher:
         generation, called_s = self._connection.generation, monotonic()
         written = False
         try:
-            if free is None or not is_open(free.channel):
+            if free is None or not free.is_open:
                 free = None
-                channel = await self._connection.raw_channel(confirms=True)
-                free = _PublishingChannel(channel, self._connection.reader_of(channel).publisher(channel))
+                free = await self._connection.channel(confirms=True)
                 generation = self._connection.generation
             async with self._connection.asking(self._timeout_s):
                 # Waits while the broker blocks publishers.
-                await free.channel.connection.ready()
-                await _write(free.channel, messages)
+                await free.transport.until_unblocked()
+                _write(free, messages)
                 all_answered = free.confirms.begin([message.properties.message_id or "" for message in messages])
                 written, began_s = True, monotonic()
                 try:
-                    refusal = await _until_answered(free.channel, all_answered, to_others=self._to_others)
+                    refusal = await _until_answered(free, all_answered, to_others=self._to_others)
                 finally:
                     if free.confirms.any_confirmed:
                         self._connection.confirmed_s = monotonic()
@@ -153,7 +141,7 @@ class Publisher:
                 if free.confirms.any_refused and refusal is None:
                     # A channel whose first publish to a quorum queue found the leader's node down asks that node for
                     # ever, whoever is leader since (RabbitMQ 3.10). A new channel asks for the leader.
-                    await close_channel(free.channel)
+                    await free.close()
             return _counted(free.confirms.errors(refusal))
         except BreakerOpen as error:
             # The connection stays open: another call may be trying it.
@@ -169,7 +157,7 @@ class Publisher:
         finally:
             self._free.put_nowait(free)
 
-    async def _leave(self, unconfirmed: _PublishingChannel | None, called_s: float, generation: int) -> None:
+    async def _leave(self, unconfirmed: Channel | None, called_s: float, generation: int) -> None:
         """Closes a channel that did not confirm in time, because unconfirmed messages would pile up. If no queue has
         confirmed over the connection since `called_s`, closes the whole connection instead. If the broker only blocks
         publishers, both stay open.
@@ -178,7 +166,7 @@ class Publisher:
         `monotonic()`.
         `generation`: the number of the connection.
         """
-        if await self._connection.blocked():
+        if self._connection.is_blocked:
             return
         if self._connection.confirmed_s < called_s:
             await self._connection.drop(generation)
@@ -186,7 +174,7 @@ class Publisher:
             # Only the queues of this burst do not confirm. Messages for other queues are in flight on other channels.
             with suppress(BrokerUnavailable):
                 async with translated(_CLOSED_WITHIN_S):
-                    await close_channel(unconfirmed.channel)
+                    await unconfirmed.close()
 
 
 def _unpublished(messages: Sequence[Outgoing], cause: Failure, says: str) -> list[BrokerUnavailable | None]:
@@ -226,7 +214,7 @@ def _without_repeated_ids(messages: Sequence[Outgoing]) -> list[list[int]]:
     return groups
 
 
-async def _write(channel: Channel, messages: list[Outgoing]) -> None:
+def _write(channel: Channel, messages: list[Outgoing]) -> None:
     """Writes the frames of all messages at once. The broker can't answer before this function returns.
 
     Raises:
@@ -241,11 +229,11 @@ async def _write(channel: Channel, messages: list[Outgoing]) -> None:
             unwritable[at] = Unpublishable(f"the message can't be written as AMQP: {error}")
     if unwritable:
         raise _Unwritable(unwritable)
-    await write(channel, b"".join(pieces))
+    channel.write(b"".join(pieces))
 
 
 def _frames(channel: Channel, message: Outgoing) -> list[bytes]:
-    number, frame_size = channel.number, channel.max_content_size
+    number, frame_size = channel.number, channel.transport.largest_frame - OVERHEAD
     header = frames.header(number, encode_properties(message.properties), len(message.body))
     if len(header) > frame_size:
         # The broker ends a connection over it.
@@ -268,18 +256,13 @@ async def _until_answered(
     Raises:
         BrokerUnavailable: the channel closed, and the other answers will never come.
     """
-    closing = channel.closing
-    try:
-        await asyncio.wait((all_answered, closing), return_when=asyncio.FIRST_COMPLETED)
-        if all_answered.done():
-            return None
-        why = None if closing.cancelled() else closing.exception()
-        if to_others and isinstance(why, ChannelNotFoundEntity | ChannelAccessRefused):
-            return ExchangeRefused(str(why), missing=isinstance(why, ChannelNotFoundEntity))
-        if isinstance(why, ChannelPreconditionFailed):
-            # For example a `reply_to` that RabbitMQ keeps for itself, or a body beyond its `max_message_size`.
-            return Unpublishable(f"RabbitMQ refuses the message: {why}")
-        raise BrokerUnavailable("the channel closed before RabbitMQ confirmed")
-    finally:
-        if not closing.done():
-            closing.cancel()
+    await asyncio.wait((all_answered, channel.ended), return_when=asyncio.FIRST_COMPLETED)
+    if all_answered.done():
+        return None
+    why = channel.error
+    if to_others and isinstance(why, ChannelNotFoundEntity | ChannelAccessRefused):
+        return ExchangeRefused(str(why), missing=isinstance(why, ChannelNotFoundEntity))
+    if isinstance(why, ChannelPreconditionFailed):
+        # For example a `reply_to` that RabbitMQ keeps for itself, or a body beyond its `max_message_size`.
+        return Unpublishable(f"RabbitMQ refuses the message: {why}")
+    raise BrokerUnavailable("the channel closed before RabbitMQ confirmed")

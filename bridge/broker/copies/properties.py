@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from bridge.model.fast_dataclass import fast_dataclass
@@ -63,13 +62,6 @@ class Message(Protocol):
 
     @property
     def body(self) -> bytes: ...
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenValue:
-    """The value of a header as AMQP encodes it: a byte for the type, and the value."""
-
-    raw: bytes
 
 
 class UnreadDeaths:

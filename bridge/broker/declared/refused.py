@@ -31,7 +31,7 @@ async def oldest_reason(connection: BrokerConnection, queue: str) -> str | None:
     except QueueMissing:
         return None
     finally:
-        if not channel.is_closed:
+        if channel.is_open:
             async with translated(_LIMIT_S):
                 await channel.close()  # which requeues the message
     if delivery is None:

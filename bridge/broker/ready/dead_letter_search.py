@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
+from bridge.broker.client.channel import new_tag
 from bridge.broker.client.connection import BrokerConnection, translated
 from bridge.broker.client.delivery import Delivery
 from bridge.broker.put_aside import TakingGuard
@@ -70,7 +71,8 @@ class DeadLetterSearch:
             for read in range(most_read):
                 if read % _WINDOW == 0:
                     async with translated(_STEP_S):
-                        tags.append(await channel.consume(queue, deliveries.put_nowait))
+                        tags.append(tag := new_tag())
+                        await channel.consume(queue, deliveries.put_nowait, tag)
                 try:
                     async with asyncio.timeout(_STEP_S if read < depth else _UNCOUNTED_S):
                         taken = Taken(queue, await deliveries.get())
@@ -84,6 +86,6 @@ class DeadLetterSearch:
         finally:
             for tag in tags:
                 channel.forget(tag)
-            if not channel.is_closed:
+            if channel.is_open:
                 async with translated(_STEP_S):
                     await channel.close()

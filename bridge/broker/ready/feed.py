@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack
 from time import monotonic
 
 from bridge.broker.client.channel import new_tag
@@ -47,7 +46,7 @@ class Feeds:
             await feed.cancel()
             feed.leave()
             for one in feed.hand:
-                await one.requeue()
+                one.requeue()
             raise
         return feed
 
@@ -66,16 +65,14 @@ class Feed:
         self._changed = changed
         self._tags: list[str] = []
         self._missing = False
-        self._watching = ExitStack()
-        self._watching.enter_context(shared.channel.on_cancelled(self._cancelled))
-        self._watching.enter_context(shared.channel.on_closed(changed))
+        shared.channel.ended.add_done_callback(self._channel_ended)
 
     @property
     def error(self) -> BrokerUnavailable | None:
         """Why no more messages can come: somebody deleted the queue, or the channel closed. None: messages can come."""
         if self._missing:
             return QueueMissing(f"somebody deleted the queue {self._queue} while pulls waited for its messages")
-        if self._shared.channel.is_closed:
+        if not self._shared.channel.is_open:
             return BrokerUnavailable("RabbitMQ closed the channel of waiting pulls")
         return None
 
@@ -98,7 +95,7 @@ class Feed:
                 await channel.set_prefetch(window)
                 self._shared.prefetch = window
             self._tags.append(tag := new_tag())
-            await channel.consume(self._queue, self._received, tag)
+            await channel.consume(self._queue, self._received, tag, self._cancelled)
             self.window = window
             for one in former:
                 await channel.cancel(one)
@@ -133,7 +130,7 @@ class Feed:
     def leave(self, *, silent: bool = False) -> None:
         """Ends the feed's use of its channel. Messages that pulls have taken can still be acknowledged. `silent`: as in
         `FeedChannels.leave`."""
-        self._watching.close()
+        self._shared.channel.ended.remove_done_callback(self._channel_ended)
         self._feeds.channels.leave(self._shared, silent=silent)
 
     async def _cancel(self) -> None:
@@ -147,10 +144,12 @@ class Feed:
 
     def _received(self, delivery: Delivery) -> None:
         self.heard_s = monotonic()
-        self.hand.append(self._shared.taken(self._queue, delivery))
+        self.hand.append(Taken(self._queue, delivery))
         self._changed()
 
-    def _cancelled(self, tag: str) -> None:
-        if tag in self._tags:
-            self._missing = True
-            self._changed()
+    def _cancelled(self) -> None:
+        self._missing = True
+        self._changed()
+
+    def _channel_ended(self, _: object) -> None:
+        self._changed()

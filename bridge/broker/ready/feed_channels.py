@@ -9,10 +9,8 @@ from typing import Final
 
 from bridge.broker.client.channel import Channel
 from bridge.broker.client.connection import BrokerConnection
-from bridge.broker.client.delivery import Delivery
-from bridge.broker.ready.taken import Taken
 
-_MOST: Final = 32  # channels; RabbitMQ ends a connection that opens more than 2,047
+_MOST: Final = 32  # channels; RabbitMQ allows 2,047 a connection
 _DOUBTED_FOR_S = 1.0
 
 
@@ -28,7 +26,6 @@ class FeedChannel:
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self.acknowledger = channel.acknowledger()
         self.turn = asyncio.Lock()
         self.feeds = self.prefetch = 0
         self.doubted = self.broken = self.retired = False
@@ -37,11 +34,6 @@ class FeedChannel:
     @property
     def is_old(self) -> bool:
         return self.old_since_s < inf
-
-    def taken(self, queue: str, delivery: Delivery) -> Taken:
-        delivery.acknowledger = self.acknowledger
-        self.acknowledger.delivered(delivery.delivery_tag)
-        return Taken(queue, delivery)
 
 
 class FeedChannels:
@@ -59,7 +51,7 @@ class FeedChannels:
             BrokerUnavailable
         """
         async with self._opening:
-            self._channels = [shared for shared in self._channels if not shared.channel.is_closed]
+            self._channels = [shared for shared in self._channels if shared.channel.is_open]
             in_use = [shared for shared in self._channels if not (shared.retired or shared.broken)]
             if not in_use or (in_use[-1].is_old and len(self._channels) < _MOST):
                 in_use.append(FeedChannel(await self._connection.channel()))
@@ -89,6 +81,6 @@ class FeedChannels:
 
     def _retire_if_unused(self, shared: FeedChannel) -> None:
         # A channel may be closed with its connection, also as the process ends.
-        if shared.is_old and not (shared.feeds or shared.retired or shared.channel.is_closed):
+        if shared.is_old and not (shared.feeds or shared.retired) and shared.channel.is_open:
             shared.retired = True
-            shared.acknowledger.retire(lambda: self._connection.close(shared.channel))
+            shared.channel.acknowledger.retire(lambda: self._connection.close(shared.channel))

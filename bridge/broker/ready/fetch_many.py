@@ -12,8 +12,7 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from bridge.broker.client.acknowledger import Acknowledger
-from bridge.broker.client.channel import Channel
+from bridge.broker.client.channel import Channel, new_tag
 from bridge.broker.client.connection import BrokerConnection, translated
 from bridge.broker.client.delivery import Delivery
 
@@ -27,29 +26,18 @@ class _FetchChannel:
 
     channel: Channel
     prefetch: int = 0
-    acknowledger: Acknowledger = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.acknowledger = self.channel.acknowledger()
 
 
 @dataclass(slots=True)
 class _Fetch:
     wanted: int
-    acknowledger: Acknowledger
-    tag: str = ""
+    tag: str = field(default_factory=new_tag)
     arrived: list[Delivery] = field(default_factory=list)
     ended: asyncio.Event = field(default_factory=asyncio.Event)  # all wanted messages have come, or the queue is gone
 
     def received(self, delivery: Delivery) -> None:
-        delivery.acknowledger = self.acknowledger
-        self.acknowledger.delivered(delivery.delivery_tag)
         self.arrived.append(delivery)
         if len(self.arrived) == self.wanted:
-            self.ended.set()
-
-    def cancelled(self, tag: str) -> None:
-        if tag == self.tag:
             self.ended.set()
 
 
@@ -73,24 +61,23 @@ class Fetcher:
             await self._slots.acquire()
         try:
             free = await self._free_channel()
-            return await self._fetch(free, queue, _Fetch(wanted, free.acknowledger))
+            return await self._fetch(free, queue, _Fetch(wanted))
         finally:
             self._slots.release()
 
     async def _fetch(self, used: _FetchChannel, queue: str, fetch: _Fetch) -> list[Delivery]:
-        with used.channel.on_cancelled(fetch.cancelled):
-            try:
-                async with self._connection.asking(self._timeout_s):
-                    await self._consume(used, queue, fetch)
-            except BaseException:
-                # RabbitMQ requeues what has arrived, and what is on its way.
-                used.channel.forget(fetch.tag)
-                await self._connection.close(used.channel)
-                raise
+        try:
+            async with self._connection.asking(self._timeout_s):
+                await self._consume(used, queue, fetch)
+        except BaseException:
+            # RabbitMQ requeues what has arrived, and what is on its way.
+            used.channel.forget(fetch.tag)
+            await self._connection.close(used.channel)
+            raise
         if len(fetch.arrived) == fetch.wanted:
             self._free.append(used)
         else:
-            used.acknowledger.retire(lambda: self._connection.close(used.channel))
+            used.channel.acknowledger.retire(lambda: self._connection.close(used.channel))
         return fetch.arrived
 
     async def _consume(self, used: _FetchChannel, queue: str, fetch: _Fetch) -> None:
@@ -98,7 +85,7 @@ class Fetcher:
         if used.prefetch != fetch.wanted:
             await channel.set_prefetch(fetch.wanted)
             used.prefetch = fetch.wanted
-        fetch.tag = await channel.consume(queue, fetch.received)
+        await channel.consume(queue, fetch.received, fetch.tag, fetch.ended.set)
         arrived = 0
         while not fetch.ended.is_set():
             with suppress(TimeoutError):
@@ -113,6 +100,6 @@ class Fetcher:
     async def _free_channel(self) -> _FetchChannel:
         while self._free:
             free = self._free.pop()
-            if not free.channel.is_closed:
+            if free.channel.is_open:
                 return free
         return _FetchChannel(await self._connection.channel())

@@ -21,21 +21,26 @@ class Taken:
         return self.message.properties
 
     @property
+    def is_open(self) -> bool:
+        """Whether the message can still be acknowledged. RabbitMQ redelivers it once its channel has closed."""
+        return self.message.acknowledger.is_open
+
+    @property
     def live_for_ms(self) -> int:
         """The message's time to live in ms, 0 for none."""
         expiration = self.properties.expiration
         return int(expiration) if expiration and expiration.isdecimal() else 0
 
-    async def ack(self) -> None:
+    def ack(self) -> None:
         """Acknowledges the message. On a lost channel this does nothing: RabbitMQ redelivers the message, as a
         ghost."""
-        await acknowledge([self.message])
+        acknowledge([self.message])
 
-    async def requeue(self) -> None:
+    def requeue(self) -> None:
         """Requeues the message at its former place. The queue counts this towards its delivery limit."""
-        await requeue(self.message)
+        requeue(self.message)
 
 
-async def ack_all(taken: Iterable[Taken]) -> None:
+def ack_all(taken: Iterable[Taken]) -> None:
     """Acknowledges messages. One frame acknowledges all consecutive deliveries of a channel."""
-    await acknowledge(one.message for one in taken)
+    acknowledge(one.message for one in taken)

@@ -50,7 +50,7 @@ class Taker:
         except BrokerUnavailable:
             return [first]
         except asyncio.CancelledError:
-            await first.requeue()
+            first.requeue()
             raise
 
     async def _get_few(self, queue: str, wanted: int) -> list[Taken]:
@@ -86,7 +86,7 @@ class Taker:
         at = self._next
         async with self._opening[at]:
             channel = self._channels[at]
-            if channel is None or channel.is_closed:
+            if channel is None or not channel.is_open:
                 channel = self._channels[at] = await self._connection.channel()
         async with self._connection.asking(self._timeout_s):
             delivery, behind = await channel.get(queue)

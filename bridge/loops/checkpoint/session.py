@@ -161,7 +161,7 @@ class Session:
 
     async def _parked(self, consumer: Consumer, tags: list[int]) -> None:
         PARKED_AGAIN.inc(len(tags))
-        await consumer.ack(self._bundles.parked(tags))
+        consumer.ack(self._bundles.parked(tags))
 
     def _received(self, delivery: Delivery) -> None:
         now_ms = self._store.clock.now_ms()
@@ -221,7 +221,7 @@ class Session:
                     self._hold(item, again_ms - self._store.clock.now_ms())
                 for item, reason in processed.refused:
                     self._hold(Unusable(item.tag, item.original, reason), 0)
-                await consumer.ack(self._bundles.done(processed.done))
+                consumer.ack(self._bundles.done(processed.done))
             self._status.working()
             self._status.mended(map(_id, batch))
         except Unavailable as error:
@@ -250,7 +250,7 @@ class Session:
             self._hold(submission, RETRY_MS)
         for submission, reason in accepted.refused:
             self._hold(Unusable(submission.tag, submission.original, reason), 0)
-        await consumer.ack(self._bundles.done(accepted.done))
+        consumer.ack(self._bundles.done(accepted.done))
         self._acceptance.acknowledged(accepted)
         for error in accepted.errors:
             self._status.waits(error)
@@ -259,7 +259,7 @@ class Session:
         await self._copy_publisher.refuse(arrival.original, arrival.reason)
         log.warning("checkpoint.refused", reason=arrival.reason)
         REFUSED.inc()
-        await consumer.ack(self._bundles.done([arrival.tag]))
+        consumer.ack(self._bundles.done([arrival.tag]))
 
 
 def _own_ms() -> float:

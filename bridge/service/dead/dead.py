@@ -103,7 +103,7 @@ class Dead:
         try:
             taken = await self._taker.take(self._declared.dead_queue(topic), 1)
             for delivery in taken:
-                await delivery.requeue()
+                delivery.requeue()
                 await self._until_counted(topic)
         except QueueMissing:
             return None
@@ -221,7 +221,7 @@ class Dead:
             return outcomes + await self._sweep_unroutable(topic, limit - len(outcomes), decide, policy)
         finally:
             for delivery in held:
-                await delivery.requeue()
+                delivery.requeue()
 
     async def _sweep_own(
         self, topic: str, limit: int, decide: Decide, policy: Effective, held: list[Taken]

@@ -48,7 +48,7 @@ class Scraped:
 
     async def show_servers(self, states: Mapping[str, str]) -> None:
         """Sets the metrics about this pool's servers. `states`: the states of `broker` and `store`, as in `Health`."""
-        blocked = await self._broker.blocked()
+        blocked = self._broker.is_blocked
         if blocked or states["broker"] == "ok":
             BLOCKED.labels(self._broker_part).set(blocked)
         else:

@@ -96,12 +96,12 @@ async def settle(succession: Succession, deliveries: Sequence[Taken], works: Seq
                         settled[at] = settlement
                     case more:
                         further[at] = more
-            await ack_all([unsettled.pop(at) for at in acked])
+            ack_all([unsettled.pop(at) for at in acked])
             for at in requeued:
-                await unsettled.pop(at).requeue()
+                unsettled.pop(at).requeue()
             under_way = further
     except BaseException:
         for delivery in unsettled.values():
-            await delivery.requeue()
+            delivery.requeue()
         raise
     return [settled[at] for at in range(len(deliveries))]

@@ -214,7 +214,7 @@ class Dispatcher:
             return
         for one in held:
             # A publish would declare the queue again. Somebody may have removed it together with its topic.
-            await one.requeue()
+            one.requeue()
 
     async def _until_changed(self, seconds: float) -> bool:
         """Waits at most `seconds` for something new to do, such as a new pull or a new delivery. Returns False if

@@ -133,8 +133,8 @@ class UnackedLeases:
         """
         old = self._old()
         # RabbitMQ redelivers the message of a closed channel, and the process that takes it publishes the lease copy.
-        self._acknowledge([lease for lease in old if lease.delivery.message.channel.is_closed])
-        left = {at: lease for at, lease in enumerate(old) if not lease.delivery.message.channel.is_closed}
+        self._acknowledge([lease for lease in old if not lease.delivery.is_open])
+        left = {at: lease for at, lease in enumerate(old) if lease.delivery.is_open}
         ended = await superseded(self._store, self._records, {at: lease.copy for at, lease in left.items()})
         self._acknowledge([left.pop(at) for at in ended])
         now_ms, now_s, leases = self._store.clock.now_ms(), monotonic(), [*left.values()]
@@ -164,7 +164,7 @@ class UnackedLeases:
             # A bug with one message must not hold up other messages. The process that gets it next publishes its lease
             # copy.
             self.status.failed(error)
-            await self._requeue([lease for lease in self._old() if self._forget(lease)])
+            self._requeue([lease for lease in self._old() if self._forget(lease)])
         return 0.0
 
     def _old(self) -> list[_Lease]:
@@ -187,14 +187,14 @@ class UnackedLeases:
             await asyncio.sleep(_TOGETHER_S)
             settled, self._settled = self._settled, []
             try:
-                await ack_all(lease.delivery for lease in settled)
+                ack_all(lease.delivery for lease in settled)
             except Exception as error:  # noqa: BLE001 - the status logs it; RabbitMQ redelivers them with the channel
                 self.status.failed(error)
             self._of_queue -= Counter(lease.delivery.queue for lease in settled)
 
-    async def _requeue(self, leases: Sequence[_Lease]) -> None:
+    def _requeue(self, leases: Sequence[_Lease]) -> None:
         for lease in leases:
-            await lease.delivery.requeue()
+            lease.delivery.requeue()
         self._of_queue -= Counter(lease.delivery.queue for lease in leases)
 
     def _forget(self, lease: _Lease) -> bool:

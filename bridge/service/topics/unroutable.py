@@ -45,6 +45,6 @@ class Unroutable:
         """
         while not await self.is_empty():
             async with self.of(topic, most=_GROUP) as letters:
-                await ack_all(letters)
+                ack_all(letters)
             if len(letters) < _GROUP:
                 break

@@ -9,6 +9,7 @@ from bridge.local.rabbitmq import RabbitNode
 from tests.command import command
 from tests.integration.topology.conftest import Broker
 from tests.matrix.servers import Servers
+from tests.pika import pika
 from topology import plan
 from topology.declare import apply, remove
 from topology.definitions import export
@@ -22,13 +23,13 @@ SMALL = plan.core(NAMES) + plan.slot(NAMES, "seconds", 5) + plan.topic(NAMES, "o
 
 
 async def test_missing_objects_are_reported_over_amqp_alone(broker: Broker) -> None:
-    await apply(broker.connection, SMALL)
+    await apply(pika(broker.connection), SMALL)
     # A dead queue is declared with its topic's first letter, so it may be missing.
     gone = Plan(exchanges=SMALL.exchanges[-1:], queues=SMALL.queues[-1:], later=SMALL.later)
-    await remove(broker.connection, gone)
+    await remove(pika(broker.connection), gone)
 
     before = (await broker.call("GET", "queues/VHOST?columns=name")).json()
-    report = await verify(broker.connection, SMALL)
+    report = await verify(pika(broker.connection), SMALL)
 
     assert (await broker.call("GET", "queues/VHOST?columns=name")).json() == before
     assert [(f.severity, f.name, f.found) for f in report.findings] == [
@@ -40,7 +41,7 @@ async def test_missing_objects_are_reported_over_amqp_alone(broker: Broker) -> N
 
 
 async def test_queue_with_other_arguments_is_reported(broker: Broker) -> None:
-    await apply(broker.connection, plan.core(NAMES))
+    await apply(pika(broker.connection), plan.core(NAMES))
     async with broker.connection.channel() as channel:
         await channel.declare_queue(
             "delay.000d-00h-00m-05s",
@@ -49,7 +50,7 @@ async def test_queue_with_other_arguments_is_reported(broker: Broker) -> None:
         )
 
     slot = plan.slot(NAMES, "seconds", 5)
-    report = await verify(broker.connection, slot, management_url=broker.management_url)
+    report = await verify(pika(broker.connection), slot, management_url=broker.management_url)
 
     assert {(f.name, f.found, f.required) for f in report.findings} == {
         ("delay.000d-00h-00m-05s: x-message-ttl", "6000", "5000"),
@@ -63,7 +64,7 @@ async def test_queue_with_other_arguments_is_reported(broker: Broker) -> None:
 
 @pytest.mark.parametrize("kind", ["policies", "operator-policies"])
 async def test_policy_that_would_lose_messages_is_reported(broker: Broker, kind: str) -> None:
-    await apply(broker.connection, SMALL)
+    await apply(pika(broker.connection), SMALL)
     policy = {
         "pattern": r"^delay\.",
         "definition": {"message-ttl": 1000, "max-length": 10},
@@ -72,7 +73,7 @@ async def test_policy_that_would_lose_messages_is_reported(broker: Broker, kind:
     }
     await broker.call("PUT", f"{kind}/VHOST/limits", policy)
 
-    report = await verify(broker.connection, SMALL, management_url=broker.management_url)
+    report = await verify(pika(broker.connection), SMALL, management_url=broker.management_url)
 
     word = "policy" if kind == "policies" else "operator policy"
     assert not report.ok
@@ -85,11 +86,11 @@ async def test_policy_that_would_lose_messages_is_reported(broker: Broker, kind:
 
 async def test_overflow_of_a_policy_wins_over_that_of_the_queue(broker: Broker) -> None:
     """The bridge relies on this where it tells how a policy harms a queue."""
-    await apply(broker.connection, SMALL)
+    await apply(pika(broker.connection), SMALL)
     policy = {"pattern": "^delay.000d", "definition": {"overflow": "drop-head", "max-length": 1}, "apply-to": "queues"}
     await broker.call("PUT", "policies/VHOST/dropping", policy)
 
-    report = await verify(broker.connection, SMALL, management_url=broker.management_url)
+    report = await verify(pika(broker.connection), SMALL, management_url=broker.management_url)
     async with broker.connection.channel() as channel:
         slot = await channel.get_queue("delay.000d-00h-00m-05s", ensure=False)
         for number in range(3):
@@ -104,23 +105,23 @@ async def test_overflow_of_a_policy_wins_over_that_of_the_queue(broker: Broker) 
 
 
 async def test_binding_that_leads_messages_past_the_checkpoint_is_reported(broker: Broker) -> None:
-    await apply(broker.connection, SMALL)
+    await apply(pika(broker.connection), SMALL)
     async with broker.connection.channel() as channel:
         tap = await channel.declare_queue("tap", durable=True)
         await tap.bind("delay.due", "#")
 
-    report = await verify(broker.connection, SMALL, management_url=broker.management_url)
+    report = await verify(pika(broker.connection), SMALL, management_url=broker.management_url)
 
     assert [(f.severity, f.name) for f in report.findings] == [("warning", "binding delay.due --#--> tap")]
     assert report.ok
 
 
 async def test_slots_of_an_earlier_version_are_reported(broker: Broker) -> None:
-    await apply(broker.connection, SMALL)
+    await apply(pika(broker.connection), SMALL)
     former = FormerNames.of(NAMES)
-    await apply(broker.connection, plan.slot(former, "seconds", 5) + plan.slot(former, "tenths", 9))
+    await apply(pika(broker.connection), plan.slot(former, "seconds", 5) + plan.slot(former, "tenths", 9))
 
-    report = await verify(broker.connection, SMALL, management_url=broker.management_url)
+    report = await verify(pika(broker.connection), SMALL, management_url=broker.management_url)
 
     assert [(f.severity, f.name) for f in report.findings] == [
         ("error", "queue delay.900ms of an earlier version"),
@@ -130,9 +131,9 @@ async def test_slots_of_an_earlier_version_are_reported(broker: Broker) -> None:
 
 
 async def test_report_says_that_the_management_api_did_not_answer(broker: Broker) -> None:
-    await apply(broker.connection, SMALL)
+    await apply(pika(broker.connection), SMALL)
 
-    report = await verify(broker.connection, SMALL, management_url="http://guest:guest@127.0.0.1:1")
+    report = await verify(pika(broker.connection), SMALL, management_url="http://guest:guest@127.0.0.1:1")
 
     assert report.ok
     assert {f.severity for f in report.findings} == {"warning"}
@@ -145,7 +146,7 @@ async def test_imported_definitions_file_verifies_without_findings(broker: Broke
 
     await broker.call("POST", "definitions", export(whole, broker.vhost))
 
-    report = await verify(broker.connection, whole, management_url=broker.management_url)
+    report = await verify(pika(broker.connection), whole, management_url=broker.management_url)
     assert report.findings == ()
 
 
@@ -166,9 +167,9 @@ async def test_missing_feature_flag_is_reported_with_and_without_management_api(
     node.start()
     try:
         async with await aio_pika.connect(node.amqp_url) as connection:
-            await apply(connection, SMALL)
-            over_amqp = await verify(connection, SMALL)
-            managed = await verify(connection, SMALL, management_url=node.management_url)
+            await apply(pika(connection), SMALL)
+            over_amqp = await verify(pika(connection), SMALL)
+            managed = await verify(pika(connection), SMALL, management_url=node.management_url)
         doctor = await command("doctor", settings={"BRIDGE_AMQP_URL": node.amqp_url})
     finally:
         node.stop()

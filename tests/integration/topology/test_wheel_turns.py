@@ -7,6 +7,7 @@ import pytest
 from aio_pika.abc import AbstractIncomingMessage
 
 from tests.integration.topology.conftest import Broker
+from tests.pika import pika
 from topology import plan
 from topology.deaths import deaths, left_of_key_ms
 from topology.declare import apply, remove
@@ -38,7 +39,9 @@ async def take(broker: Broker, queue: str) -> AbstractIncomingMessage:
 @pytest.mark.parametrize("delay_ms", [0, 200, 1_100])
 async def test_message_reaches_the_checkpoint_when_its_delay_is_over(broker: Broker, delay_ms: int) -> None:
     taken = route(NAMES, delay_ms, "orders")
-    await apply(broker.connection, plan.merged((plan.core(NAMES), *(plan.slot(NAMES, *slot) for slot in taken.slots))))
+    await apply(
+        pika(broker.connection), plan.merged((plan.core(NAMES), *(plan.slot(NAMES, *slot) for slot in taken.slots)))
+    )
 
     began = time.monotonic()
     await publish(broker, taken.exchange, taken.routing_key)
@@ -53,7 +56,7 @@ async def test_message_reaches_the_checkpoint_when_its_delay_is_over(broker: Bro
 
 async def test_any_client_can_delay_a_message_by_its_key_alone(broker: Broker) -> None:
     await apply(
-        broker.connection,
+        pika(broker.connection),
         plan.core(NAMES) + plan.slot(NAMES, "tenths", 3) + plan.topic(NAMES, "orders", direct=True),
     )
 
@@ -66,7 +69,7 @@ async def test_any_client_can_delay_a_message_by_its_key_alone(broker: Broker) -
 
 
 async def test_copy_with_a_kind_reaches_the_checkpoint_of_a_direct_topic(broker: Broker) -> None:
-    await apply(broker.connection, plan.core(NAMES) + plan.topic(NAMES, "orders", direct=True))
+    await apply(pika(broker.connection), plan.core(NAMES) + plan.topic(NAMES, "orders", direct=True))
     taken = route(NAMES, 0, "orders", "lease")
 
     await publish(broker, taken.exchange, taken.routing_key)
@@ -76,7 +79,7 @@ async def test_copy_with_a_kind_reaches_the_checkpoint_of_a_direct_topic(broker:
 
 async def test_message_with_a_missing_slot_falls_through_to_the_checkpoint(broker: Broker) -> None:
     taken = route(NAMES, 30 * 60_000 + 200, "orders")
-    await apply(broker.connection, plan.core(NAMES))
+    await apply(pika(broker.connection), plan.core(NAMES))
 
     await publish(broker, taken.exchange, taken.routing_key)
 
@@ -87,8 +90,8 @@ async def test_message_with_a_missing_slot_falls_through_to_the_checkpoint(broke
 async def test_dead_letter_with_a_deleted_next_slot_falls_through(broker: Broker) -> None:
     taken = route(NAMES, 1_500, "orders")
     slots = [plan.slot(NAMES, *slot) for slot in taken.slots]
-    await apply(broker.connection, plan.merged((plan.core(NAMES), *slots)))
-    await remove(broker.connection, slots[1])
+    await apply(pika(broker.connection), plan.merged((plan.core(NAMES), *slots)))
+    await remove(pika(broker.connection), slots[1])
 
     await publish(broker, taken.exchange, taken.routing_key)
 
@@ -97,7 +100,7 @@ async def test_dead_letter_with_a_deleted_next_slot_falls_through(broker: Broker
 
 
 async def test_message_with_a_malformed_key_reaches_the_checkpoint_at_once(broker: Broker) -> None:
-    await apply(broker.connection, plan.core(NAMES))
+    await apply(pika(broker.connection), plan.core(NAMES))
 
     await publish(broker, NAMES.entry, "no.wheel.key")
 
@@ -105,7 +108,7 @@ async def test_message_with_a_malformed_key_reaches_the_checkpoint_at_once(broke
 
 
 async def test_rejected_message_returns_to_the_checkpoint_with_its_topic(broker: Broker) -> None:
-    await apply(broker.connection, plan.core(NAMES) + plan.topic(NAMES, "orders"))
+    await apply(pika(broker.connection), plan.core(NAMES) + plan.topic(NAMES, "orders"))
     await publish(broker, NAMES.ready_exchange, "orders")
 
     async with broker.connection.channel() as channel:
@@ -122,7 +125,7 @@ async def test_rejected_message_returns_to_the_checkpoint_with_its_topic(broker:
 
 @pytest.mark.parametrize("exchange", [NAMES.done, NAMES.acks])
 async def test_acks_keep_their_topic(broker: Broker, exchange: str) -> None:
-    await apply(broker.connection, plan.core(NAMES))
+    await apply(pika(broker.connection), plan.core(NAMES))
 
     await publish(broker, exchange, "shop/orders")
 

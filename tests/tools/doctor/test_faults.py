@@ -20,6 +20,7 @@ from redis.asyncio import Redis
 from bridge.cli.doctor.checks.table import CHECKS
 from bridge.local.ports import free_ports
 from tests.command import command
+from tests.pika import pika
 from tests.tools.doctor.conftest import PASSWORD, Row, System
 from tests.waiting import pause
 from topology import plan
@@ -165,8 +166,8 @@ async def test_missing_former_and_foreign_objects_are_named(system: System) -> N
     gone = Plan(exchanges=tuple(exchange for exchange in whole.exchanges if exchange.name == NAMES.done))
     earlier = plan.slot(FormerNames.of(NAMES), "tenths", 9)
     async with await aio_pika.connect(system.rabbit.amqp_url) as connection:
-        await remove(connection, gone)
-        await apply(connection, Plan(queues=earlier.queues))
+        await remove(pika(connection), gone)
+        await apply(pika(connection), Plan(queues=earlier.queues))
         async with connection.channel() as channel:
             tap = await channel.declare_queue("tap", durable=True)
             await tap.bind(NAMES.due, "#")
@@ -187,7 +188,7 @@ async def test_missing_former_and_foreign_objects_are_named(system: System) -> N
                     await channel.queue_delete(queue)
                 for aside in (NAMES.refused, NAMES.unroutable):
                     await (await channel.get_queue(aside)).purge()
-            await apply(connection, whole)
+            await apply(pika(connection), whole)
 
 
 @pytest.mark.parametrize("kind", ["policies", "operator-policies"])

@@ -12,6 +12,7 @@ from aio_pika.abc import AbstractIncomingMessage
 from pamqp.commands import Basic
 
 from tests.integration.topology.conftest import Broker
+from tests.pika import pika
 from tests.waiting import pause
 from topology import plan
 from topology.channels import with_lanes_found
@@ -58,7 +59,7 @@ async def names_on(broker: Broker) -> set[str]:
 
 
 async def test_waiting_message_moves_with_its_remaining_delay(broker: Broker) -> None:
-    await apply(broker.connection, plan.whole(OLD, checked=["orders"]))
+    await apply(pika(broker.connection), plan.whole(OLD, checked=["orders"]))
     hours = route(OLD, 5 * HOUR_MS + 200, "orders", "retry")
     await publish(broker, hours.exchange, hours.routing_key, b"by key", message_id="m1", content_type="text/plain")
     in_a_minute_ms = time.time_ns() // 1_000_000 + 60_000
@@ -71,7 +72,7 @@ async def test_waiting_message_moves_with_its_remaining_delay(broker: Broker) ->
         expiration=7200,
     )
 
-    drained = await drain(broker.connection, OLD, NEW, timeout_s=60)
+    drained = await drain(pika(broker.connection), OLD, NEW, timeout_s=60)
 
     assert drained.moved == {"delay.000d-05h": 2}
     [by_key] = await take(broker, "delay2.000d-05h", 1)
@@ -96,23 +97,23 @@ async def _only_waiting(broker: Broker) -> str:
 
 
 async def test_message_in_a_slot_of_an_earlier_version_moves_to_the_present_slot(broker: Broker) -> None:
-    await apply(broker.connection, replace(plan.whole(FormerNames.of(OLD), checked=["orders"]), barring=()))
+    await apply(pika(broker.connection), replace(plan.whole(FormerNames.of(OLD), checked=["orders"]), barring=()))
     taken = route(OLD, 5 * HOUR_MS + 200, "orders")
     await publish(broker, taken.exchange, taken.routing_key, b"waits")
     with pytest.raises(TopologyBarred, match=r"the queue delay\.900ms of an earlier version exists"):
-        await apply(broker.connection, plan.whole(OLD))
+        await apply(pika(broker.connection), plan.whole(OLD))
 
-    drained = await drain(broker.connection, OLD, NEW, topics=["orders"], timeout_s=60)
+    drained = await drain(pika(broker.connection), OLD, NEW, topics=["orders"], timeout_s=60)
 
     assert drained.moved == {"delay.5h": 1}
     [moved] = await take(broker, "delay2.000d-05h", 1)
     assert (moved.body, moved.routing_key) == (b"waits", taken.routing_key)
     await _assert_nothing_old(broker)
-    await apply(broker.connection, plan.core(OLD))
+    await apply(pika(broker.connection), plan.core(OLD))
 
 
 async def test_messages_in_flight_during_a_drain_arrive_once_and_not_early(broker: Broker) -> None:
-    await apply(broker.connection, plan.whole(OLD))
+    await apply(pika(broker.connection), plan.whole(OLD))
     count = 300
     published_at = {}
     for number in range(count):
@@ -122,7 +123,7 @@ async def test_messages_in_flight_during_a_drain_arrive_once_and_not_early(broke
 
     async with asyncio.TaskGroup() as group:
         arrived = group.create_task(_arrival_times(broker, NEW.checkpoint, count))
-        drained = group.create_task(drain(broker.connection, OLD, NEW, timeout_s=60))
+        drained = group.create_task(drain(pika(broker.connection), OLD, NEW, timeout_s=60))
 
     assert sorted(arrived.result()) == sorted(published_at)
     assert sum(drained.result().moved.values()) >= count
@@ -133,7 +134,7 @@ async def test_messages_in_flight_during_a_drain_arrive_once_and_not_early(broke
 
 
 async def test_drain_moves_every_message_of_a_long_queue(broker: Broker) -> None:
-    await apply(broker.connection, plan.core(OLD) + plan.slot(OLD, "hours", 5))
+    await apply(pika(broker.connection), plan.core(OLD) + plan.slot(OLD, "hours", 5))
     bodies = [str(number).encode() for number in range(1_000)]
     async with broker.connection.channel(on_return_raises=True) as channel:
         hours = await channel.get_exchange(OLD.hand("hours"), ensure=False)
@@ -150,7 +151,7 @@ async def test_drain_moves_every_message_of_a_long_queue(broker: Broker) -> None
             )
         )
 
-    drained = await drain(broker.connection, OLD, NEW, timeout_s=60)
+    drained = await drain(pika(broker.connection), OLD, NEW, timeout_s=60)
 
     assert drained.moved == {"delay.000d-05h": len(bodies)}
     assert sorted(message.body for message in await take(broker, "delay2.000d-05h", len(bodies))) == sorted(bodies)
@@ -158,7 +159,7 @@ async def test_drain_moves_every_message_of_a_long_queue(broker: Broker) -> None
 
 
 async def _arrival_times(broker: Broker, queue: str, count: int) -> dict[bytes, float]:
-    await apply(broker.connection, plan.core(NEW))
+    await apply(pika(broker.connection), plan.core(NEW))
     arrived: dict[bytes, float] = {}
     async with broker.connection.channel() as channel:
         source = await channel.get_queue(queue, ensure=False)
@@ -179,12 +180,12 @@ async def _assert_nothing_old(broker: Broker) -> None:
 
 
 async def test_ready_queues_stay_and_rejects_reach_the_new_checkpoint(broker: Broker) -> None:
-    await apply(broker.connection, plan.whole(OLD, checked=["orders"]))
+    await apply(pika(broker.connection), plan.whole(OLD, checked=["orders"]))
     await publish(broker, OLD.ready_exchange, "orders", b"ready")
     await publish(broker, "", OLD.dead_queue("orders"), b"dead")
 
-    await drain(broker.connection, OLD, NEW, topics=["orders"], timeout_s=60)
-    await apply(broker.connection, plan.topic(NEW, "orders"))
+    await drain(pika(broker.connection), OLD, NEW, topics=["orders"], timeout_s=60)
+    await apply(pika(broker.connection), plan.topic(NEW, "orders"))
 
     async with broker.connection.channel() as channel:
         ready = await channel.get_queue("ready.orders", ensure=False)
@@ -198,13 +199,13 @@ async def test_ready_queues_stay_and_rejects_reach_the_new_checkpoint(broker: Br
     assert dead.body == b"dead"
     await _assert_nothing_old(broker)
     new = plan.core(NEW) + plan.topic(NEW, "orders")
-    assert (await verify(broker.connection, new, management_url=broker.management_url)).findings == ()
+    assert (await verify(pika(broker.connection), new, management_url=broker.management_url)).findings == ()
 
 
 async def test_messages_of_other_queues_are_moved_unchanged(broker: Broker) -> None:
     renamed = Names(prefix="later", ready="later-ready.", dead="later-dead.")
-    await apply(broker.connection, plan.whole(OLD, checked=["orders"]))
-    await apply(broker.connection, plan.topic(renamed, "orders") + plan.core(renamed))
+    await apply(pika(broker.connection), plan.whole(OLD, checked=["orders"]))
+    await apply(pika(broker.connection), plan.topic(renamed, "orders") + plan.core(renamed))
     await publish(broker, OLD.acks, "orders", b"ack")
     await publish(broker, "", OLD.refused, b"refused")
     await publish(broker, OLD.ready_exchange, "orders", b"ready", expiration=3600)
@@ -219,7 +220,7 @@ async def test_messages_of_other_queues_are_moved_unchanged(broker: Broker) -> N
                     await message.reject()
                     break
 
-    drained = await drain(broker.connection, OLD, renamed, topics=["orders"], timeout_s=60)
+    drained = await drain(pika(broker.connection), OLD, renamed, topics=["orders"], timeout_s=60)
 
     assert sum(drained.moved.values()) == 6
     assert [(m.body, m.routing_key) for m in await take(broker, "later.acks", 1)] == [(b"ack", "orders")]
@@ -236,14 +237,14 @@ async def test_messages_of_other_queues_are_moved_unchanged(broker: Broker) -> N
 
 async def test_drain_to_fewer_lanes_moves_the_others_and_keeps_the_first(broker: Broker) -> None:
     three = Names(lanes=3)
-    await apply(broker.connection, plan.whole(three, checked=["orders"], direct=["mails"]))
+    await apply(pika(broker.connection), plan.whole(three, checked=["orders"], direct=["mails"]))
     for lane in three.each_lane:
         taken = route(lane, 5 * HOUR_MS + 200, "orders")
         await publish(broker, taken.exchange, taken.routing_key, b"waits", message_id=f"m{lane.lane}")
         await publish(broker, lane.due, f"{'0.' * 7}orders", b"due", message_id=f"d{lane.lane}")
 
-    found = await with_lanes_found(broker.connection, OLD)
-    drained = await drain(broker.connection, found, OLD, timeout_s=60)
+    found = await with_lanes_found(pika(broker.connection), OLD)
+    drained = await drain(pika(broker.connection), found, OLD, timeout_s=60)
 
     assert found == three
     assert drained.moved == {f"delay.lane{lane}.{queue}": 1 for lane in (1, 2) for queue in ("000d-05h", "checkpoint")}
@@ -252,22 +253,22 @@ async def test_drain_to_fewer_lanes_moves_the_others_and_keeps_the_first(broker:
     whole = plan.whole(OLD, checked=["orders"], direct=["mails"])
     assert await names_on(broker) >= {queue.name for queue in whole.queues}
     assert not [name for name in await names_on(broker) if ".lane" in name]
-    assert (await verify(broker.connection, whole, management_url=broker.management_url)).findings == ()
-    assert await with_lanes_found(broker.connection, OLD) == OLD
+    assert (await verify(pika(broker.connection), whole, management_url=broker.management_url)).findings == ()
+    assert await with_lanes_found(pika(broker.connection), OLD) == OLD
 
 
 async def test_drain_can_be_repeated(broker: Broker) -> None:
-    await apply(broker.connection, plan.whole(OLD))
+    await apply(pika(broker.connection), plan.whole(OLD))
     taken = route(OLD, HOUR_MS, "orders")
     await publish(broker, taken.exchange, taken.routing_key, b"one")
 
-    assert (await drain(broker.connection, OLD, NEW, timeout_s=60)).moved == {"delay.000d-01h": 1}
-    assert (await drain(broker.connection, OLD, NEW, timeout_s=60)).moved == {}
+    assert (await drain(pika(broker.connection), OLD, NEW, timeout_s=60)).moved == {"delay.000d-01h": 1}
+    assert (await drain(pika(broker.connection), OLD, NEW, timeout_s=60)).moved == {}
     await _assert_nothing_old(broker)
 
 
 async def test_drain_refuses_to_begin_while_an_old_queue_has_a_consumer(broker: Broker) -> None:
-    await apply(broker.connection, plan.whole(OLD))
+    await apply(pika(broker.connection), plan.whole(OLD))
     async with broker.connection.channel() as channel:
         checkpoint = await channel.get_queue(OLD.checkpoint, ensure=False)
         async with checkpoint.iterator() as messages:
@@ -281,4 +282,4 @@ async def test_drain_refuses_to_begin_while_an_old_queue_has_a_consumer(broker: 
 async def _drain_once_consumed(broker: Broker, channel: aio_pika.abc.AbstractChannel) -> None:
     while not (await channel.declare_queue(OLD.checkpoint, passive=True)).declaration_result.consumer_count:
         await pause()
-    await drain(broker.connection, OLD, NEW, timeout_s=60)
+    await drain(pika(broker.connection), OLD, NEW, timeout_s=60)

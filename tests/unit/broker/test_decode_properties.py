@@ -10,18 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pamqp.commands import Basic
-from pamqp.header import ContentHeader
 
-from bridge.broker.client import pamqp_patch
 from bridge.broker.client.decode_properties import decode_properties
 from bridge.broker.client.encode_properties import CopyProperties, encode_properties
 from bridge.broker.copies import properties as own
 from bridge.broker.copies.copies import from_properties
 from bridge.broker.copies.properties import UNREADABLE, Properties, UnreadDeaths
 from tests.examples import examples
+from tests.unit.broker.reference import decoded, encoded
 from topology.deaths import deaths, latest_death
-
-pamqp_patch.install()
 
 # pamqp reads a later moment as milliseconds, and can't write it as it came.
 MOMENTS = st.integers(0, 2**32 - 1).map(lambda seconds: datetime.fromtimestamp(seconds, UTC))
@@ -75,12 +72,6 @@ def properties_with(headers: st.SearchStrategy[dict[str, Any]]) -> st.SearchStra
     )
 
 
-def by_pamqp(content: bytes) -> Basic.Properties:
-    header = ContentHeader()
-    header.unmarshal(content)
-    return header.properties
-
-
 def shown_pamqp(properties: Basic.Properties) -> str:
     """Shows all properties as text, since NaN does not equal itself."""
     values: dict[str, Any] = dict(properties)
@@ -99,33 +90,29 @@ def shown(properties: Properties) -> str:
     return repr(list(values.values()))
 
 
-def written(properties: Basic.Properties) -> bytes:
-    return ContentHeader(properties=properties, body_size=7).marshal()
-
-
 @examples(100)
 @given(properties_with(HEADERS))
 def test_properties_are_decoded_as_pamqp_decodes_them(properties: Basic.Properties) -> None:
-    content = written(properties)
+    content = encoded(properties)
 
-    assert shown(decode_properties(content)) == shown_pamqp(by_pamqp(content))
+    assert shown(decode_properties(content)) == shown_pamqp(decoded(content))
 
 
 @examples(100)
 @given(properties_with(PLAIN), st.data())
 def test_malformed_bytes_are_decoded_as_pamqp_decodes_them(properties: Basic.Properties, data: st.DataObject) -> None:
-    content = bytearray(written(properties))
+    content = bytearray(encoded(properties))
     content[data.draw(st.integers(12, len(content) - 1))] = data.draw(st.integers(0, 255))
 
-    assert shown(decode_properties(bytes(content))) == shown_pamqp(by_pamqp(bytes(content)))
+    assert shown(decode_properties(bytes(content))) == shown_pamqp(decoded(bytes(content)))
 
 
 @examples(100)
 @given(properties_with(PLAIN))
 def test_decoded_properties_are_encoded_to_the_same_bytes(properties: Basic.Properties) -> None:
-    content = written(properties)
+    content = encoded(properties)
 
-    assert encode_properties(decode_properties(content)) == written(by_pamqp(content))[12:]
+    assert encode_properties(decode_properties(content)) == encoded(decoded(content))[12:]
 
 
 WRITTEN: list[tuple[str, bytes]] = [
@@ -163,8 +150,8 @@ def test_header_of_a_client_has_the_same_type_in_every_copy(value: bytes, applic
 @examples(100)
 @given(HEADERS)
 def test_deaths_are_those_that_pamqp_decodes(headers: dict[str, Any]) -> None:
-    content = written(Basic.Properties(headers=headers))
-    found, expected = decode_properties(content).headers, by_pamqp(content).headers
+    content = encoded(Basic.Properties(headers=headers))
+    found, expected = decode_properties(content).headers, decoded(content).headers
 
     assert own.latest_death(found) == latest_death(expected)
     assert repr(own.deaths(found)) == repr(deaths(expected))
@@ -172,7 +159,7 @@ def test_deaths_are_those_that_pamqp_decodes(headers: dict[str, Any]) -> None:
 
 def test_the_latest_death_is_read_without_the_others() -> None:
     died: list[Any] = [{"count": 1, "reason": "rejected", "queue": "ready.orders"}, {"queue": "delay.100d"}]
-    content = written(Basic.Properties(headers={"x-death": died}))
+    content = encoded(Basic.Properties(headers={"x-death": died}))
 
     assert own.latest_death(decode_properties(content.replace(b"delay.100d", b"\xff" * 10)).headers) == (
         "ready.orders",
@@ -185,7 +172,7 @@ MICROSECONDS = struct.pack(">Q", 1_753_000_000_000_000)
 
 def test_malformed_deaths_are_an_error_only_when_they_are_read() -> None:
     moment = datetime(2026, 1, 31, tzinfo=UTC)
-    good = written(Basic.Properties(headers={"x-death": [{"a": moment}], "kept": 1}, message_id="m-1"))
+    good = encoded(Basic.Properties(headers={"x-death": [{"a": moment}], "kept": 1}, message_id="m-1"))
     properties = decode_properties(good.replace(struct.pack(">Q", int(moment.timestamp())), MICROSECONDS))
 
     assert (properties.message_id, (properties.headers or {})["kept"]) == ("m-1", 1)
@@ -196,6 +183,28 @@ def test_malformed_deaths_are_an_error_only_when_they_are_read() -> None:
 
 
 def test_malformed_properties_are_absent_with_the_reason() -> None:
-    content = written(Basic.Properties())[:12] + struct.pack(">H", 0x0040) + MICROSECONDS
+    content = encoded(Basic.Properties())[:12] + struct.pack(">H", 0x0040) + MICROSECONDS
 
     assert UNREADABLE in (decode_properties(content).headers or {})
+
+
+@pytest.mark.parametrize(
+    "value", [0.1, 1e300, -2.5e-300, b"\xff\xfe", [b"\xff", {"deep": 1e300}], "text", 2**62, "n" * 200]
+)
+def test_header_is_written_as_it_was_read(value: object) -> None:
+    name = "n" * 200 if value == "n" * 200 else "kept"
+    content = bytes(12) + encode_properties(Properties(headers={name: value}, message_id="m-1"))
+
+    found = decode_properties(content)
+
+    assert (found.headers, found.message_id) == ({name: value}, "m-1")
+
+
+@pytest.mark.parametrize(("levels", "readable"), [(5, True), (60, False)])
+def test_tables_nested_too_deep_are_unreadable(levels: int, readable: bool) -> None:
+    value: Any = "core"
+    for _ in range(levels):
+        value = {"t": value}
+    found = decode_properties(encoded(Basic.Properties(headers={"deep": value}, message_id="m-1")))
+
+    assert (found.message_id == "m-1", UNREADABLE in (found.headers or {})) == (readable, not readable)

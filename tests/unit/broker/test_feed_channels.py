@@ -16,9 +16,10 @@ from bridge.broker.ready.feed_channels import FeedChannels
 class _Channel:
     """A channel and its acknowledger. `retired`: set as it is retired."""
 
-    is_closed: bool = False
+    is_open: bool = True
     retired: bool = False
 
+    @property
     def acknowledger(self) -> _Channel:
         return self
 
@@ -31,18 +32,18 @@ class _Connection:
         return _Channel()
 
 
-@pytest.mark.parametrize("is_closed", [False, True])
+@pytest.mark.parametrize("is_open", [True, False])
 async def test_doubted_channel_is_retired_unless_its_connection_is_closed_already(
-    monkeypatch: pytest.MonkeyPatch, is_closed: bool
+    monkeypatch: pytest.MonkeyPatch, is_open: bool
 ) -> None:
     monkeypatch.setattr(feed_channels, "_DOUBTED_FOR_S", 0.0)
     channels = FeedChannels(_Connection())  # type: ignore[arg-type]
     shared: Any = await channels.join()
     channels.leave(shared)
-    shared.channel.is_closed = is_closed
+    shared.channel.is_open = is_open
 
     for _ in range(3):
         await asyncio.sleep(0)  # the timer runs
 
     assert shared.is_old
-    assert shared.channel.retired is not is_closed
+    assert shared.channel.retired is is_open

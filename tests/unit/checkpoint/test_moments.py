@@ -18,7 +18,7 @@ NOW_MS = 1_769_850_000_000
 def arrived(key: str, body: bytes = b"{}", **headers: Any) -> Arrival:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     message = Delivery(
-        channel=None,  # type: ignore[arg-type]
+        acknowledger=None,  # type: ignore[arg-type]
         delivery_tag=7,
         routing_key=key,
         properties=Properties(message_id="o-1", headers=named),

@@ -64,7 +64,7 @@ def arrived(*left_ms: int, kind: CopyKind = CopyKind.CHECKED, tag: int = 7) -> B
     ]
     (packed,) = bundles.pack("orders", [Entry(copy.due_ms, encode(copy) or b"") for copy in copies])
     message = Delivery(
-        channel=None,  # type: ignore[arg-type]
+        acknowledger=None,  # type: ignore[arg-type]
         delivery_tag=tag,
         routing_key="",
         properties=packed.properties,

@@ -26,10 +26,10 @@ class Delivery:
         self._log, self.delivery_tag = servers.log, message_id
         self.message = self.acknowledger = self
 
-    async def ack(self, tags: list[str]) -> None:
+    def ack(self, tags: list[str]) -> None:
         self._log.append("ack " + " ".join(tags))
 
-    async def requeue(self, tag: str | None = None) -> None:
+    def requeue(self, tag: str | None = None) -> None:
         self._log.append(f"requeue {tag or self.delivery_tag}")
 
 
@@ -128,7 +128,7 @@ async def test_a_fault_of_an_acknowledgement_leaves_no_other_delivery_unsettled(
             return Requeued(result) if isinstance(result, Unavailable) else Acked(result)
 
     class Broken(Delivery):
-        async def ack(self, tags: list[str]) -> None:
+        def ack(self, tags: list[str]) -> None:
             raise ValueError("a fault of ours")
 
     deliveries: Sequence[Any] = [Broken(servers, "a"), Delivery(servers, "b")]

@@ -14,7 +14,7 @@ from bridge.settings.amqp_urls import amqp_endpoints
 from bridge.settings.settings import Settings
 from topology import plan
 from topology.channels import look_at_all, with_lanes_found
-from topology.connect import Connection, connected
+from topology.connect import PikaConnection, connected
 from topology.errors import LoginRefused, TopologyError, VhostRefused
 from topology.names import Names
 from topology.plan import Exchange, Plan, Queue
@@ -95,7 +95,7 @@ async def nodes(settings: Settings, wanted: Plan) -> Nodes:
     return Nodes(vhost=vhost, away=away, login=login, virtual_host=virtual_host, answered=answered, broker=broker)
 
 
-async def _seen(connection: Connection, url: str, settings: Settings, wanted: Plan) -> Broker:
+async def _seen(connection: PikaConnection, url: str, settings: Settings, wanted: Plan) -> Broker:
     names = names_of(settings)
     items: tuple[Exchange | Queue, ...] = (*wanted.exchanges, *wanted.queues, *wanted.barring)
     found = {item.name: existing for item, existing in (await look_at_all(connection, items)).items()}
