@@ -58,7 +58,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 class Commands(Group):
-    """The group of all commands. Until a command runs, it has only the command's name and first line of help."""
+    """The group of all commands. Has only the name and the first line of help of a command until the command runs."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

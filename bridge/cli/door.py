@@ -35,8 +35,8 @@ _LONGEST_QUESTION_S = 5
 def door() -> None:
     """Pass AMQP clients on to RabbitMQ, those of the delayed-message plugin unchanged.
 
-    The settings are those of the bridge. BRIDGE_AMQP_URL names RabbitMQ; its user is not used, as clients log in with
-    their own.
+    The door has the settings of the bridge. It connects to the RabbitMQ of BRIDGE_AMQP_URL, but not as the user in this
+    URL: clients log in as their own users.
     """
     try:
         settings = read()

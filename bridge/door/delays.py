@@ -1,8 +1,8 @@
 """Finds the header `x-delay` of a message, and decides whether it asks for a delay. Removes the header with which
 RabbitMQ itself would delay the message. Pure.
 
-The types and their conversions are those of RabbitMQ's delayed-message plugin: whole numbers, texts of digits, and
-numbers with a fraction. The plugin cuts the fraction off.
+As RabbitMQ's delayed-message plugin does, this module takes whole numbers, texts of digits, and numbers with a
+fraction. The plugin cuts the fraction off.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def asks_for_delay(frame: bytes) -> bool:
     """Whether the header frame has an `x-delay` for which the plugin would hold the message.
 
     A text that is no number counts as a delay: the plugin would refuse it, and so does the ingress. A malformed frame
-    counts as one without a delay: RabbitMQ refuses the frame.
+    counts as a frame without a delay: RabbitMQ refuses the frame.
     """
     try:
         return _asks(frame)

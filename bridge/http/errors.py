@@ -51,7 +51,7 @@ class TooManyBytes(Unavailable):
 
 
 class StoodStill(Unavailable):
-    """The bridge stood still, and the request may have waited for longer than a call may last. `limit_s`: how many
+    """The event loop stalled, and the request may have waited for longer than a call may last. `limit_s`: how many
     seconds a call may last."""
 
     def __init__(self, limit_s: float) -> None:

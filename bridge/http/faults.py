@@ -74,8 +74,8 @@ def unknown(request: Any, path: list[str], limit: list[str] | None = None) -> Fi
 
 
 def shown(value: Any) -> Any:
-    """Returns the value for an error. A JSON string becomes a string, and other JSON stays text. A large value is cut
-    to its beginning, which is still longer than an answer shows."""
+    """Returns the value for an error. A JSON string becomes a string, and other JSON stays text. Cuts a large value to
+    its first 4,096 bytes or characters. `problems.shown` cuts it further."""
     if isinstance(value, Mapping):
         value = Raw(exact_json.dumps(value))
     if not isinstance(value, Raw):

@@ -100,7 +100,7 @@ def _length_of_body(document: bytes) -> int:
 
 
 def _members(document: bytes) -> Mapping[str, Raw]:
-    """Returns the fields of a JSON object. Raises InvalidRequest: the document is another value."""
+    """Returns the fields of a JSON object. Raises InvalidRequest: the document is not a JSON object."""
     value = _decoder(Raw).decode(document)
     try:
         members: Mapping[str, Raw] = _decoder(dict[str, Raw]).decode(document)

@@ -43,7 +43,7 @@ def given_settings(environment: Mapping[str, str], settings: Collection[str]) ->
     """Returns the given settings by name. `settings`: the names of all settings, in lower case.
 
     Raises:
-        WrongSettings: a file can't be read, a key of the TOML file is unknown, or one place has both a value and a file
+        WrongSettings: a file can't be read, a TOML key is unknown, or one place has both a value and a file
             for a setting.
     """
     variables = {name.upper(): value for name, value in environment.items()}

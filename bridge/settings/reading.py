@@ -22,7 +22,7 @@ def given() -> dict[str, Given]:
 
 
 def read(**own: Any) -> Settings:
-    """Returns the settings. `own`: values of settings by name, which override those that an operator has given.
+    """Returns the settings. `own`: values of settings by name, which override the operator's values.
 
     Raises:
         WrongSettings: the text names each wrong setting and where it is given, and shows no password.

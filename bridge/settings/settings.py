@@ -44,7 +44,7 @@ _BACKOFF_FACTOR = 2.0
 
 
 class Settings(BaseSettings):
-    """The settings of a bridge. A value that the caller passes overrides one that an operator has given.
+    """The settings of a bridge. A value that the caller passes overrides the operator's value.
 
     Read them with `bridge.settings.reading.read`, whose error names each wrong setting.
     """
@@ -88,7 +88,7 @@ class Settings(BaseSettings):
     """whether a request needs a token, see [tokens](security.md#tokens); unset: open on loopback, on other addresses
     the process exits with code 2"""
     tokens_file: Annotated[Path | None, Unit("JSON file")] = None
-    """the tokens; replaces those in Redis"""
+    """the tokens; replaces the tokens in Redis"""
     max_connections: Annotated[int, Field(ge=1), Unit("connections")] = 4_096
     """open connections of this process at most, see [request limits](security.md#request-limits)"""
     max_buffered: Annotated[int, Field(ge=1024 * 1024), Unit("bytes")] = 64 * 1024 * 1024
@@ -123,7 +123,7 @@ class Settings(BaseSettings):
     """a larger body is not kept in Redis; its message can't be shown, run now or moved earlier; 0 keeps none; a topic's
     `keep_body_max` counts first"""
     wire_keep_body_max: Annotated[Annotated[int, Field(ge=0)] | None, Unit("bytes")] = None
-    """the same for messages sent over a [wire](../wires.md); unset: `BRIDGE_MAX_BODY`, see
+    """the largest body that is kept of a message sent over a [wire](../wires.md); unset: `BRIDGE_MAX_BODY`, see
     [sizing](sizing.md#capacity)"""
     max_body: Annotated[int, Field(ge=1, le=LARGEST_BODY), Unit("bytes")] = 1024 * 1024
     """a larger body is refused (413); at most 16 MiB"""
@@ -133,25 +133,26 @@ class Settings(BaseSettings):
     """time to live after the due moment, if message and topic set none; 0: none; not for clients of a
     [wire](../wires.md)"""
     backoff_first: Annotated[DurationMs, Field(le=LONGEST_DEFAULT_BACKOFF_MS)] = 1_000
-    """wait before the first retry, if the topic sets no back-off; each further one is twice as long; 0: failed messages
-    are ready again at once ([retries](../guarantees.md#retries))"""
+    """wait before the first retry, if the topic sets no back-off; each further wait is twice as long; 0: failed
+    messages are ready again at once ([retries](../guarantees.md#retries))"""
     backoff_max: Annotated[DurationMs, Field(le=LONGEST_DEFAULT_BACKOFF_MS)] = 300_000
     """longest wait of that back-off, before up to a quarter is added; at most 30 days"""
     lease: DurationMs = 30_000
     """lease of a pull, if pull and topic set none"""
     lease_copy_after: Annotated[DurationMs, Field(le=60_000)] = 2_000
-    """a message that is settled sooner needs no lease copy; at most 1m; `0`: each has one at once
+    """a message that is settled sooner needs no lease copy; at most 1m; `0`: each message has a lease copy at once
     ([leases](../guarantees.md#the-protocol))"""
     retention: DurationMs = 3_600_000
     """an ended message can be looked up for so long"""
     tombstone_retention: DurationMs = 7 * 86_400_000
-    """the same for a deleted message, and for a ready one without a recorded ack; must be longer than any outage of the
-    broker"""
+    """the record of a deleted message, or of a ready message without a recorded ack, is kept for so long; must be
+    longer than any outage of the broker"""
     idempotency_kept: DurationMs = 24 * 3_600_000
     """a key in the header `Idempotency-Key` and the answer to its request are kept for so long
     ([how](../sending.md#idempotency-key))"""
     idempotency_keys: Annotated[int, Field(ge=1, le=10_000_000), Unit("keys")] = 100_000
-    """the keys that are kept of one token, each with an answer of 1 KiB on average; the oldest go first"""
+    """the keys that are kept of one token, each with an answer of 1 KiB on average; the oldest keys are removed
+    first"""
     timeline: bool = True
     """keeps the last 16 transitions of each message with its record, see [timelines](../redis.md#timelines)"""
 
@@ -233,7 +234,7 @@ class Settings(BaseSettings):
     door_key: PemFile = None
     """its key, if a separate file holds it"""
     door_max_connections: Annotated[int, Field(ge=1, le=65_535), Unit("connections")] = 1_024
-    """clients of a door at most; further ones are closed at once"""
+    """clients of a door at most; further connections are closed at once"""
     door_plain: ExchangeNames = None
     """exchanges, with commas between them, to which publishes pass unchanged although they have an `x-delay`"""
     access_log: bool = False
@@ -313,8 +314,8 @@ class Settings(BaseSettings):
     @property
     def answer_within_s(self) -> float:
         """The time limit of a whole call, in seconds. A call waits for earlier calls, for Redis and for RabbitMQ, one
-        after the other. The limit is only 0.4 s longer than the longer of Redis' and RabbitMQ's time limits, and at
-        least 1.9 s."""
+        after the other. Even so, the limit is only 0.4 s longer than the longer of Redis' and RabbitMQ's time limits,
+        and at least 1.9 s."""
         return max(1_500, self.store_timeout, self.broker_timeout) / 1_000 + 0.4
 
     @cached_property

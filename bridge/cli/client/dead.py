@@ -31,7 +31,7 @@ def list_dead(api: Api, output: Output, topic: Topic, *, limit: Most = 100) -> N
 def replay(api: Api, output: Output, topic: Topic, message_id: _Id = None, *, most: _Max = None) -> None:
     """Make dead letters ready again. Their attempts are counted from the start.
 
-    Give the id of one letter, or --max.
+    Give the id of one dead letter, or --max.
     """
     _check(message_id, most)
     output.show(_replayed(api, topic, message_id, most))
@@ -41,7 +41,7 @@ def replay(api: Api, output: Output, topic: Topic, message_id: _Id = None, *, mo
 def drop(api: Api, output: Output, topic: Topic, message_id: _Id = None, *, most: _Max = None) -> None:
     """Delete dead letters.
 
-    Give the id of one letter, or --max.
+    Give the id of one dead letter, or --max.
     """
     _check(message_id, most)
     one = f"/dead/{quoted(message_id)}" if message_id else "/dead"

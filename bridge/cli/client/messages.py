@@ -75,7 +75,7 @@ def get(
 def timeline(api: Api, output: Output, topic: Topic, message_id: MessageId) -> None:
     """Show what happened to a message.
 
-    The bridge keeps its last 16 transitions as long as its record. A note says if older ones are missing.
+    The bridge keeps its last 16 transitions as long as its record. A note says if older transitions are missing.
     """
     answer = api.call("GET", message_path(topic, message_id, "/timeline"))
     output.rows(answer.items(), STEPS)

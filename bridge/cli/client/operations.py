@@ -47,7 +47,7 @@ def show(api: Api, output: Output, operation_id: _Id) -> None:
 
 @command(app)
 def cancel(api: Api, output: Output, operation_id: _Id) -> None:
-    """Cancel an operation. What it has changed stays changed."""
+    """Cancel an operation. Changed messages stay changed."""
     output.show(api.call("POST", _path(operation_id, "/cancel")))
 
 

@@ -143,7 +143,7 @@ def change(
 ) -> None:
     """Change a waiting message: its body, headers, limits, labels and time.
 
-    What is not given stays as it is.
+    Parts that are not given stay unchanged.
     """
     content = (
         {"content_type": content_type}

@@ -88,7 +88,7 @@ def rollback(
     ] = False,
     json: _Json = False,
 ) -> None:
-    """Undo the migration while the plugin is on. Exit codes: those of apply."""
+    """Undo the migration while the plugin is on. Exit codes: as for apply."""
     options: Options = context.obj
     choices = Choices(publishers_back=publishers_back)
     end(options, choices, lambda migration, did: migration.rollback(choices, did), json=json)
@@ -104,7 +104,8 @@ def prepare(
 ) -> None:
     """Declare an exchange and its ingress in a new environment, for clients behind the door.
 
-    The door only looks whether an exchange exists, and never declares one of the plugin. What exists stays.
+    The door only checks whether an exchange exists, and never declares an exchange of the plugin's type. Existing
+    objects stay unchanged.
     """
     options: Options = context.obj
     made = asked(options, lambda rabbit: new(rabbit, options.names, options.vhost, name, kind))

@@ -160,7 +160,7 @@ class HttpConnection(HttpToolsProtocol):
             self._refusal = (UNKNOWN_CODING, f"Transfer-Encoding: the coding {coding} is unknown; send chunked alone")
 
     def stood_still(self) -> None:
-        """Refuses waiting requests, because the event loop stood still for too long. These are the requests that this
+        """Refuses waiting requests, because the event loop stalled for too long. These are the requests that this
         connection has read and whose handling has not begun. If reading was paused, unread requests may have waited
         equally long. The connection then also refuses these requests when it reads them."""
         self._is_old = self._is_old or self.flow.read_paused

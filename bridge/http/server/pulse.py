@@ -1,4 +1,4 @@
-"""Notices that the event loop stood still, and refuses the requests that waited during the stall.
+"""Notices stalls of the event loop, and refuses the requests that waited during the stall.
 
 A process may be frozen, or one callback may keep the loop busy. During a stall clients give up, and repeat their
 requests at another bridge. Unread bytes have no time stamp. So after a stall that was longer than a call may last, all
@@ -28,7 +28,7 @@ _ROUNDS: Final = 4
 
 
 class Pulse:
-    """Checks four times a second whether the event loop stood still. `limit_s`: the longest stall after which the
+    """Checks four times a second whether the event loop has stalled. `limit_s`: the longest stall after which the
     bridge carries out requests that waited. `fresh_until_s`: a moment of `monotonic()`. A request that the loop reads
     later may have waited longer than the limit.
     """
@@ -56,8 +56,8 @@ class Pulse:
 
     def in_time(self, app: ASGIApp) -> ASGIApp:
         """Returns the application that answers the request whose head has just been read. It refuses the request if the
-        loop stands still before the request begins. Otherwise `app` answers, and reading the body raises `StoodStill`
-        after a stall."""
+        loop stalls before the request begins. Otherwise `app` answers, and reading the body raises `StoodStill` after a
+        stall."""
         stalls = self._stalls
 
         def is_late() -> bool:

@@ -71,5 +71,6 @@ class Sweep:
 
 
 def _use(connection: Any) -> tuple[bool, float]:
-    """Returns a sort key: connections that have sent no request come first, then those that are idle for longest."""
+    """Returns a sort key: connections that have sent no request come first, then the connections that have been idle
+    for longest."""
     return (connection.scope is not None, connection.since_s)

@@ -21,9 +21,9 @@ class Unread:
 
     At the limit, the server refuses requests for a page of messages with 503, before the application sees them. It
     refuses a pull before the pull takes a message. The messages that a pull takes count at once. Other answers count
-    once they are written, so only few calls at a time make pages. A further quarter of the limit is reserved for small
-    answers. Beyond this reserve, the process is not ready. The server then refuses all requests except `/health/live`
-    and `/metrics`.
+    only once they are written. So at most two calls make pages at a time. A further quarter of the limit is reserved
+    for small answers. Beyond this reserve, the process is not ready. The server then refuses all requests except
+    `/health/live` and `/metrics`.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -41,7 +41,8 @@ class Unread:
         return connection in self._held
 
     def bounded(self, app: ASGIApp, scope: Scope) -> ASGIApp:
-        """Returns the application for the request: `app`, one that first checks the limit, or one that refuses."""
+        """Returns the application for the request: `app`, an application that first checks the limit, or an application
+        that refuses the request."""
         path: str = scope["path"]
         if scope["method"] == "GET" and path.endswith(("/messages", "/dead")):
             return _Page(self, app)

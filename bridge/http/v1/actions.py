@@ -46,10 +46,10 @@ class ActionsOut(Answer):
 
 
 async def list_actions(pools: Pools, call: ApiCall) -> Response:
-    """Returns a page of what operators did, the newest first: changes of topics, dead letters, subscriptions, tokens.
+    """Returns a page of operators' actions, the newest first: changes of topics, dead letters, subscriptions, tokens.
 
-    Redis keeps the latest 10,000. With a token: actions on the topics it may use; those on no topic need a token for
-    every topic."""
+    Redis keeps the latest 10,000. With a token, the page has only actions on topics that the token may use. It has
+    actions without a topic only if the token may use every topic."""
     query, caller = call.query(ActionsQuery), call.caller
     if query.topic is not None:
         caller.check(query.topic)

@@ -29,8 +29,8 @@ _MESSAGE = f"{TOPIC}/messages/{{id}}"
 async def look_up(pools: Pools, call: ApiCall) -> Response:
     """Returns the message with its state. An ended message is kept for the retention time, by default one hour.
 
-    `ETag` is another one after each change. Give it as `If-Match` to a change or a delete. 404: the topic has no
-    message with this id, or its retention time is over."""
+    `ETag` is different after each change. Give it as `If-Match` to a change or a delete. 404: the topic has no message
+    with this id, or its retention time is over."""
     topic, message_id = call.topic, call.message_id
     return _tagged(await pools.serving(topic).lookup.get(topic, message_id))
 
@@ -60,8 +60,9 @@ async def change(pools: Pools, call: ApiCall) -> Response:
 
     A `body` without `content_type` is read by the content type that the message has. The time to live moves with the
     due time, unless `ttl` is given. 404: the topic has no message with this id. 409: the message no longer waits
-    (`state` says why), or this needs its body, which was not kept in Redis. 412: the message has another ETag than
-    `If-Match` says, and nothing was changed. New content of a message with a target needs a token for that target."""
+    (`state` says why), or the change needs its body, which Redis did not keep. 412: the message has another ETag than
+    `If-Match` says, and nothing was changed. To change the content of a message with a target, the token must allow the
+    target."""
     topic, message_id, precondition = call.topic, call.message_id, Precondition(call.scope["headers"])
     wanted, service = await call.body(ChangeRequest), pools.serving(topic)
     message = await service.lookup.get(topic, message_id)
@@ -85,7 +86,8 @@ async def delete(pools: Pools, call: ApiCall) -> Response:
 
     Idempotent: a repeated delete answers 200 again. 404: the topic has no message with this id. 409: the message has
     ended in another way (`state` says which), or is due within 5 ms and being released (`state` is `ready`). 412: the
-    message has another ETag than `If-Match` says, as it also has after a delete."""
+    message has another ETag than `If-Match` says. A delete changes the ETag too, so a repeated delete with the old ETag
+    gets 412."""
     topic, message_id, query = call.topic, call.message_id, call.query(DeleteQuery)
     service, precondition, seen = pools.serving(topic), Precondition(call.scope["headers"]), ""
     if precondition.is_given:

@@ -95,10 +95,10 @@ class OverviewOut(Answer):
 
 
 async def overview(pools: Pools, call: ApiCall) -> Response:
-    """Returns the figures of all topics together. With a token: of the topics that it may use.
+    """Returns the figures of all topics together; with a token, of the topics that the token may use.
 
-    Counts are those of Redis. Rates and lateness are those of the process that answers and of its other worker
-    processes, over the time since its sample before. A process samples at most every two seconds."""
+    Counts come from Redis. Rates and lateness come from the answering process and its other worker processes. They
+    cover the time since the previous sample of the answering process. A process samples at most every two seconds."""
     call.query(NoQuery)
     return JsonAnswer(overview_out(await pools.overview.sample(), pools, call.caller))
 
@@ -175,9 +175,10 @@ class SlotsOut(Answer):
 async def list_slots(pools: Pools, call: ApiCall) -> Response:
     """Returns each slot of the wheel with its length in RabbitMQ, and with the messages that wait.
 
-    Length and messages differ. A bundle counts as one in RabbitMQ, and copies of leases and ghosts count too. A copy
-    stays in its slot while less of its delay is left, but `messages` counts by what is left. So `messages` of all
-    slots, `overdue` and `soon` add up to all waiting messages."""
+    Length and messages differ. A bundle counts as one in RabbitMQ, and copies of leases and ghosts count too. While a
+    copy waits in one slot, the rest of its delay shrinks. `messages` counts each message at the slot that fits this
+    rest, which may be a shorter slot. So `messages` of all slots, `overdue` and `soon` add up to all waiting
+    messages."""
     call.query(NoQuery)
     of_pools = await pools.slots()
     slots = [

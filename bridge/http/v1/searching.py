@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 async def search(pools: Pools, call: ApiCall) -> Response:
     """Returns a page of the messages that match, by due time. All parameters must match.
 
-    A page looks at a bounded number of messages. So it may have fewer items than `limit`, and even none, before the
-    end. Give `next_cursor` as `cursor` for the next page; only the last page has null. With a token: of the topics it
-    may use. A label is found from the send on, as long as the bridge keeps the message.
+    The search reads a bounded number of messages for a page. So a page may have fewer items than `limit`, or none,
+    before the last page. Give `next_cursor` as `cursor` for the next page; it is null only on the last page. With a
+    token, the search covers only topics that the token may use. A label is found from the send on, as long as the
+    bridge keeps the message.
 
     404: `topic` names a topic, and there is none of this name."""
     query = call.query(SearchQuery)

@@ -41,11 +41,12 @@ class SessionOut(Answer):
 
 
 async def open_session(pools: Pools, call: ApiCall) -> Response:
-    """Opens a session for a browser, whose cookie then counts in place of the token. The console signs in with this.
+    """Opens a session for a browser. The session's cookie then takes the place of the token. The console signs in with
+    this call.
 
     The cookie is HttpOnly and SameSite=Strict, and over https also Secure. The session ends after twelve hours, with
-    its token, or with `DELETE /v1/session`. Each token has at most 20; one more ends the oldest. A request with the
-    cookie must come from a page of this bridge (403).
+    its token, or with `DELETE /v1/session`. Each token has at most 20 sessions; a further session ends the oldest one.
+    A request with the cookie must come from a page of this bridge (403).
 
     200 without a cookie: the bridge asks for no token, or the request has a session already."""
     call.query(NoQuery)

@@ -42,11 +42,12 @@ class TimelineOut(Answer):
 
 
 async def look_at_timeline(pools: Pools, call: ApiCall) -> Response:
-    """Returns the last 16 transitions of a message, the oldest first. They are kept as long as its record.
+    """Returns the last 16 transitions of a message, the oldest first. The bridge keeps them as long as the record of
+    the message.
 
     A message that is due at once, or in a topic with direct release, usually becomes ready without a `released`.
-    `complete` is false if older ones were dropped, or happened while the bridge kept no timelines (`BRIDGE_TIMELINE`).
-    404: the topic has no message with this id, or its retention time is over."""
+    `complete` is false if older transitions were dropped, or happened while the bridge kept no timelines
+    (`BRIDGE_TIMELINE`). 404: the topic has no message with this id, or its retention time is over."""
     topic, message_id = call.topic, call.message_id
     timeline = await pools.serving(topic).timelines.get(topic, message_id)
     items = [_transition_out(item) for item in timeline.items]

@@ -47,9 +47,9 @@ def headers_of(topic: str, message_id: str) -> dict[str, str]:
 
 
 def shown(record: Record, envelope: Envelope | None) -> tuple[str, str]:
-    """Returns the topic and id that the message's sender gave, read from its headers. Without these headers they are
-    the record's. So is the id of a message whose id another one has taken: by the sender's id, clients would end that
-    one."""
+    """Returns the topic and id that the message's sender gave, from the message's headers. Without these headers,
+    returns the record's topic and id. If a newer message has taken the id, returns the record's present id: with the
+    sender's id, clients would end the newer message."""
     headers = envelope.headers if envelope is not None else {}
     given_id = headers.get(_ID, record.id) if taken_id(record.id) == record.id else record.id
     return str(headers.get(_TOPIC, record.topic)), str(given_id)

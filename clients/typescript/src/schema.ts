@@ -219,8 +219,8 @@ export interface paths {
          * Look up a message
          * @description Returns the message with its state. An ended message is kept for the retention time, by default one hour.
          *
-         *     `ETag` is another one after each change. Give it as `If-Match` to a change or a delete. 404: the topic has no
-         *     message with this id, or its retention time is over.
+         *     `ETag` is different after each change. Give it as `If-Match` to a change or a delete. 404: the topic has no message
+         *     with this id, or its retention time is over.
          */
         get: operations["look_up"];
         put?: never;
@@ -231,7 +231,8 @@ export interface paths {
          *
          *     Idempotent: a repeated delete answers 200 again. 404: the topic has no message with this id. 409: the message has
          *     ended in another way (`state` says which), or is due within 5 ms and being released (`state` is `ready`). 412: the
-         *     message has another ETag than `If-Match` says, as it also has after a delete.
+         *     message has another ETag than `If-Match` says. A delete changes the ETag too, so a repeated delete with the old ETag
+         *     gets 412.
          */
         delete: operations["delete"];
         options?: never;
@@ -243,8 +244,9 @@ export interface paths {
          *
          *     A `body` without `content_type` is read by the content type that the message has. The time to live moves with the
          *     due time, unless `ttl` is given. 404: the topic has no message with this id. 409: the message no longer waits
-         *     (`state` says why), or this needs its body, which was not kept in Redis. 412: the message has another ETag than
-         *     `If-Match` says, and nothing was changed. New content of a message with a target needs a token for that target.
+         *     (`state` says why), or the change needs its body, which Redis did not keep. 412: the message has another ETag than
+         *     `If-Match` says, and nothing was changed. To change the content of a message with a target, the token must allow the
+         *     target.
          */
         patch: operations["move"];
         trace?: never;
@@ -260,9 +262,10 @@ export interface paths {
          * Search for messages
          * @description Returns a page of the messages that match, by due time. All parameters must match.
          *
-         *     A page looks at a bounded number of messages. So it may have fewer items than `limit`, and even none, before the
-         *     end. Give `next_cursor` as `cursor` for the next page; only the last page has null. With a token: of the topics it
-         *     may use. A label is found from the send on, as long as the bridge keeps the message.
+         *     The search reads a bounded number of messages for a page. So a page may have fewer items than `limit`, or none,
+         *     before the last page. Give `next_cursor` as `cursor` for the next page; it is null only on the last page. With a
+         *     token, the search covers only topics that the token may use. A label is found from the send on, as long as the
+         *     bridge keeps the message.
          *
          *     404: `topic` names a topic, and there is none of this name.
          */
@@ -284,11 +287,12 @@ export interface paths {
         };
         /**
          * Look at what happened to a message
-         * @description Returns the last 16 transitions of a message, the oldest first. They are kept as long as its record.
+         * @description Returns the last 16 transitions of a message, the oldest first. The bridge keeps them as long as the record of
+         *     the message.
          *
          *     A message that is due at once, or in a topic with direct release, usually becomes ready without a `released`.
-         *     `complete` is false if older ones were dropped, or happened while the bridge kept no timelines (`BRIDGE_TIMELINE`).
-         *     404: the topic has no message with this id, or its retention time is over.
+         *     `complete` is false if older transitions were dropped, or happened while the bridge kept no timelines
+         *     (`BRIDGE_TIMELINE`). 404: the topic has no message with this id, or its retention time is over.
          */
         get: operations["look_at_timeline"];
         put?: never;
@@ -409,8 +413,8 @@ export interface paths {
          * Delete all messages that match
          * @description Deletes the messages that match, also dead letters. A consumer that has leased a message may finish its work.
          *
-         *     Messages that are sent after the call do not match. More than 1,000 are left to an operation: 202, with its address
-         *     in `Location`.
+         *     Messages that are sent after the call do not match. For more than 1,000 messages, the bridge begins an operation:
+         *     202, with its address in `Location`.
          */
         post: operations["delete_many"];
         delete?: never;
@@ -432,8 +436,8 @@ export interface paths {
          * Move all messages that match
          * @description Moves all waiting messages that match to one new due time.
          *
-         *     Messages that are due then already do not match. More than 1,000 are left to an operation: 202, with its address in
-         *     `Location`.
+         *     A message that is already due at the new time does not match. For more than 1,000 messages, the bridge begins an
+         *     operation: 202, with its address in `Location`.
          */
         post: operations["move_many"];
         delete?: never;
@@ -455,7 +459,7 @@ export interface paths {
          * Make all messages that match due now
          * @description Makes the waiting messages that match due now.
          *
-         *     More than 1,000 are left to an operation: 202, with its address in `Location`.
+         *     For more than 1,000 messages, the bridge begins an operation: 202, with its address in `Location`.
          */
         post: operations["run_many_now"];
         delete?: never;
@@ -477,7 +481,7 @@ export interface paths {
          * Replay all dead letters that match
          * @description Makes the dead letters that match ready again. Their attempts are counted from the start.
          *
-         *     More than 1,000 are left to an operation: 202, with its address in `Location`.
+         *     For more than 1,000 messages, the bridge begins an operation: 202, with its address in `Location`.
          */
         post: operations["replay_matching"];
         delete?: never;
@@ -497,7 +501,8 @@ export interface paths {
          * List operations
          * @description Returns a page of operations, the newest first. Redis keeps the latest 200.
          *
-         *     With a token: the operations that this token has begun, and operations on a single topic that it may use.
+         *     With a token, the page has only operations that this token has begun, and operations on one topic that the token may
+         *     use.
          */
         get: operations["list_operations"];
         put?: never;
@@ -519,7 +524,7 @@ export interface paths {
          * Look up an operation
          * @description Returns an operation with its counts.
          *
-         *     404: there is no operation of this id, or no longer.
+         *     404: no operation has this id, or Redis no longer keeps it.
          */
         get: operations["look_at_operation"];
         put?: never;
@@ -541,9 +546,10 @@ export interface paths {
         put?: never;
         /**
          * Cancel an operation
-         * @description Cancels an operation. What it has changed stays changed, and it ends the portion that it has begun.
+         * @description Cancels an operation. Changed messages stay changed, and the operation finishes the portion that it has begun.
          *
-         *     Idempotent: an operation that has ended stays as it is. 404: there is no operation of this id, or no longer.
+         *     Idempotent: an operation that has ended stays as it is. 404: no operation has this id, or Redis no longer keeps
+         *     it.
          */
         post: operations["cancel_operation"];
         delete?: never;
@@ -561,8 +567,8 @@ export interface paths {
         };
         /**
          * List topics
-         * @description Returns a page of the topics, by name, with counts, lateness, policy and queue names. With a token: of the topics
-         *     it may use.
+         * @description Returns a page of the topics, by name, with counts, lateness, policy and queue names. With a token, the page has
+         *     only topics that the token may use.
          *
          *     Give `next_cursor` as `cursor` for the next page. It is null on the last page.
          */
@@ -596,7 +602,7 @@ export interface paths {
          *
          *     A field that is left out or null takes the bridge's setting. All bridge processes follow within two seconds.
          *
-         *     403: the token does not allow the request, or the topic is new and the token may make no more.
+         *     403: the token does not allow the request, or the topic is new and the token may make no more topics.
          */
         put: operations["put_policy"];
         post?: never;
@@ -675,7 +681,8 @@ export interface paths {
         };
         /**
          * List schedules
-         * @description Returns a page of schedules by name, without their messages. With a token: those of topics that it may use.
+         * @description Returns a page of schedules by name, without their messages. With a token, the page has only schedules of topics
+         *     that the token may use.
          */
         get: operations["list_schedules"];
         put?: never;
@@ -702,14 +709,14 @@ export interface paths {
         get: operations["look_at_schedule"];
         /**
          * Create or replace a schedule
-         * @description Makes a schedule, or replaces what it asks for. It sends its message at every tick, with the id
+         * @description Makes a schedule, or replaces its definition. The schedule sends its message at every tick, with the id
          *     `<schedule>@<moment of the tick>`.
          *
-         *     A request that is repeated changes nothing. A change takes effect at once: of ticks that were sent ahead, no message
-         *     is delivered any more. If only the message changes, these ticks are sent again with the new message. 201: the
-         *     schedule is new. 409: there are 1,000 schedules, which is the limit.
+         *     A repeated request changes nothing. A change takes effect at once: it withdraws the messages that were sent ahead of
+         *     their ticks. If only the message changes, these ticks are sent again with the new message. 201: the schedule is new.
+         *     409: there are 1,000 schedules, which is the limit.
          *
-         *     The token also needs the scope `send` for the topic, and the target of `to`.
+         *     The token also needs the scope `send` for the topic, and must allow the exchange in `to`.
          */
         put: operations["put_schedule"];
         post?: never;
@@ -736,7 +743,7 @@ export interface paths {
         put?: never;
         /**
          * Pause a schedule
-         * @description Pauses a schedule. Once the call is answered, no tick fires. Ticks of the pause are not missed ones.
+         * @description Pauses a schedule. Once the call is answered, no tick fires. Ticks during the pause do not count as missed.
          *
          *     404: there is no schedule of this name.
          */
@@ -780,10 +787,10 @@ export interface paths {
         put?: never;
         /**
          * Send a schedule's message now
-         * @description Sends the schedule's message now, also if it is paused. Its ticks come as before.
+         * @description Sends the schedule's message now, also if the schedule is paused. Its ticks do not change.
          *
-         *     404: there is no schedule of this name. The token needs the scope `send` too, for the topic, and
-         *     the target of the message.
+         *     404: there is no schedule of this name. The token also needs the scope `send` for the topic, and must allow the
+         *     message's target.
          */
         post: operations["trigger_schedule"];
         delete?: never;
@@ -805,10 +812,10 @@ export interface paths {
          * Send the ticks of a time that is over
          * @description Sends the ticks of a time that is over, all due now. A tick that was sent before is not sent again.
          *
-         *     The bridge knows a sent tick by its message, for as long as the message has a record, and by the times that
-         *     backfills have covered. At most 1,000 ticks. 404: there is no schedule of this name. 409: backfills have covered 100
-         *     separate times, which is the limit. The token also needs the scope `send` for the topic, and the target of the
-         *     message.
+         *     The bridge knows that a tick was sent if its message still has a record, or if an earlier backfill covered its
+         *     moment. A call sends at most 1,000 ticks. 404: there is no schedule of this name. 409: backfills have covered 100
+         *     separate times, which is the limit. The token also needs the scope `send` for the topic, and must allow the
+         *     message's target.
          */
         post: operations["backfill_schedule"];
         delete?: never;
@@ -848,8 +855,8 @@ export interface paths {
         };
         /**
          * List subscriptions
-         * @description Returns a page of subscriptions by topic, each as `GET` of one shows it. With a token: of the topics it may
-         *     use.
+         * @description Returns a page of subscriptions by topic, each in the form that `GET` shows for one topic. With a token, the page
+         *     has only topics that the token may use.
          */
         get: operations["list_subscriptions"];
         put?: never;
@@ -908,10 +915,10 @@ export interface paths {
         };
         /**
          * See whether messages are on time
-         * @description Returns the figures of all topics together. With a token: of the topics that it may use.
+         * @description Returns the figures of all topics together; with a token, of the topics that the token may use.
          *
-         *     Counts are those of Redis. Rates and lateness are those of the process that answers and of its other worker
-         *     processes, over the time since its sample before. A process samples at most every two seconds.
+         *     Counts come from Redis. Rates and lateness come from the answering process and its other worker processes. They
+         *     cover the time since the previous sample of the answering process. A process samples at most every two seconds.
          */
         get: operations["overview"];
         put?: never;
@@ -933,9 +940,10 @@ export interface paths {
          * Compare the slots with the messages that wait
          * @description Returns each slot of the wheel with its length in RabbitMQ, and with the messages that wait.
          *
-         *     Length and messages differ. A bundle counts as one in RabbitMQ, and copies of leases and ghosts count too. A copy
-         *     stays in its slot while less of its delay is left, but `messages` counts by what is left. So `messages` of all
-         *     slots, `overdue` and `soon` add up to all waiting messages.
+         *     Length and messages differ. A bundle counts as one in RabbitMQ, and copies of leases and ghosts count too. While a
+         *     copy waits in one slot, the rest of its delay shrinks. `messages` counts each message at the slot that fits this
+         *     rest, which may be a shorter slot. So `messages` of all slots, `overdue` and `soon` add up to all waiting
+         *     messages.
          */
         get: operations["list_slots"];
         put?: never;
@@ -955,10 +963,10 @@ export interface paths {
         };
         /**
          * List what operators did
-         * @description Returns a page of what operators did, the newest first: changes of topics, dead letters, subscriptions, tokens.
+         * @description Returns a page of operators' actions, the newest first: changes of topics, dead letters, subscriptions, tokens.
          *
-         *     Redis keeps the latest 10,000. With a token: actions on the topics it may use; those on no topic need a token for
-         *     every topic.
+         *     Redis keeps the latest 10,000. With a token, the page has only actions on topics that the token may use. It has
+         *     actions without a topic only if the token may use every topic.
          */
         get: operations["list_actions"];
         put?: never;
@@ -984,11 +992,12 @@ export interface paths {
         put?: never;
         /**
          * Sign a browser in
-         * @description Opens a session for a browser, whose cookie then counts in place of the token. The console signs in with this.
+         * @description Opens a session for a browser. The session's cookie then takes the place of the token. The console signs in with
+         *     this call.
          *
          *     The cookie is HttpOnly and SameSite=Strict, and over https also Secure. The session ends after twelve hours, with
-         *     its token, or with `DELETE /v1/session`. Each token has at most 20; one more ends the oldest. A request with the
-         *     cookie must come from a page of this bridge (403).
+         *     its token, or with `DELETE /v1/session`. Each token has at most 20 sessions; a further session ends the oldest one.
+         *     A request with the cookie must come from a page of this bridge (403).
          *
          *     200 without a cookie: the bridge asks for no token, or the request has a session already.
          */
@@ -1403,7 +1412,7 @@ export interface components {
         };
         /**
          * FilterOut
-         * @description The fields of the request that narrow the choice. A field that is absent matches every message.
+         * @description The filter of an operation: the fields that its request gave. An absent field matches every message.
          */
         FilterOut: {
             topic?: string;
@@ -1429,7 +1438,7 @@ export interface components {
         };
         /**
          * GrowingPatch
-         * @description Changes of a back-off that grows. Where there was none, `first` and `max` are required.
+         * @description Changes of a back-off that grows. `first` and `max` are required if the policy had no growing back-off.
          */
         GrowingPatch: {
             first?: (number | string) | null;
@@ -1438,7 +1447,7 @@ export interface components {
         };
         /**
          * GrowingRequest
-         * @description A back-off that grows: `first` before the first retry, then `factor` times the one before, up to `max`.
+         * @description A back-off that grows: `first` before the first retry, then `factor` times the previous wait, up to `max`.
          */
         GrowingRequest: {
             /** @description A duration: an integer of milliseconds, or a string such as "1500ms", "90s", "15m", "2h", "7d", "1h30m", "PT1H30M" */
@@ -2021,7 +2030,7 @@ export interface components {
         };
         /**
          * SubscriptionOut
-         * @description A subscription. `url` null: each message names its receiver, as those of the task wire do.
+         * @description A subscription. `url` null: each message names its receiver, as messages of the task wire do.
          */
         SubscriptionOut: {
             topic: string;

@@ -58,7 +58,8 @@ def over(
     part: Callable[[Facts], Part | Missing], judge: Callable[[Part], Iterable[Fault] | Missing]
 ) -> Callable[[Facts], Verdict]:
     """Returns a function for `Check.decide` that calls `judge` with one part of the facts. `part`: reads this part out
-    of the facts. If the part is missing, the function returns that as the verdict."""
+    of the facts. If `part` returns `Missing`, the returned function does not call `judge`, and this `Missing` is the
+    verdict."""
 
     def decide(facts: Facts) -> Verdict:
         found = part(facts)

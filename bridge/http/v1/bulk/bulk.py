@@ -73,30 +73,30 @@ class BulkOut(Answer):
 async def delete_many(pools: Pools, call: ApiCall) -> Response:
     """Deletes the messages that match, also dead letters. A consumer that has leased a message may finish its work.
 
-    Messages that are sent after the call do not match. More than 1,000 are left to an operation: 202, with its address
-    in `Location`."""
+    Messages that are sent after the call do not match. For more than 1,000 messages, the bridge begins an operation:
+    202, with its address in `Location`."""
     return await _apply(pools, call, BulkAction.DELETE, BulkRequest)
 
 
 async def move_many(pools: Pools, call: ApiCall) -> Response:
     """Moves all waiting messages that match to one new due time.
 
-    Messages that are due then already do not match. More than 1,000 are left to an operation: 202, with its address in
-    `Location`."""
+    A message that is already due at the new time does not match. For more than 1,000 messages, the bridge begins an
+    operation: 202, with its address in `Location`."""
     return await _apply(pools, call, BulkAction.MOVE, BulkMoveRequest)
 
 
 async def run_many_now(pools: Pools, call: ApiCall) -> Response:
     """Makes the waiting messages that match due now.
 
-    More than 1,000 are left to an operation: 202, with its address in `Location`."""
+    For more than 1,000 messages, the bridge begins an operation: 202, with its address in `Location`."""
     return await _apply(pools, call, BulkAction.RUN_NOW, BulkRequest)
 
 
 async def replay_matching(pools: Pools, call: ApiCall) -> Response:
     """Makes the dead letters that match ready again. Their attempts are counted from the start.
 
-    More than 1,000 are left to an operation: 202, with its address in `Location`."""
+    For more than 1,000 messages, the bridge begins an operation: 202, with its address in `Location`."""
     return await _apply(pools, call, BulkAction.REPLAY, BulkRequest)
 
 

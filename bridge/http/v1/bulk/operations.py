@@ -31,7 +31,7 @@ OPERATION: Final = "/v1/operations"
 
 
 class FilterOut(Answer):
-    """The fields of the request that narrow the choice. A field that is absent matches every message."""
+    """The filter of an operation: the fields that its request gave. An absent field matches every message."""
 
     topic: str | UnsetType = UNSET
     state: list[StateName] | UnsetType = UNSET
@@ -75,7 +75,8 @@ class OperationsOut(Answer):
 async def list_operations(pools: Pools, call: ApiCall) -> Response:
     """Returns a page of operations, the newest first. Redis keeps the latest 200.
 
-    With a token: the operations that this token has begun, and operations on a single topic that it may use."""
+    With a token, the page has only operations that this token has begun, and operations on one topic that the token may
+    use."""
     query, caller = call.query(PageQuery), call.caller
     page = await BulkActions(pools).operations.page(
         shows=lambda operation: _shows(caller, operation), limit=query.limit, cursor=query.cursor
@@ -86,14 +87,15 @@ async def list_operations(pools: Pools, call: ApiCall) -> Response:
 async def look_at_operation(pools: Pools, call: ApiCall) -> Response:
     """Returns an operation with its counts.
 
-    404: there is no operation of this id, or no longer."""
+    404: no operation has this id, or Redis no longer keeps it."""
     return JsonAnswer(operation_out(await _seen(pools, call)))
 
 
 async def cancel_operation(pools: Pools, call: ApiCall) -> Response:
-    """Cancels an operation. What it has changed stays changed, and it ends the portion that it has begun.
+    """Cancels an operation. Changed messages stay changed, and the operation finishes the portion that it has begun.
 
-    Idempotent: an operation that has ended stays as it is. 404: there is no operation of this id, or no longer."""
+    Idempotent: an operation that has ended stays as it is. 404: no operation has this id, or Redis no longer keeps
+    it."""
     operation = await _seen(pools, call)
     call.about = About(topic=operation.bulk.filter.one_topic, target=operation.id)
     return JsonAnswer(operation_out(await BulkActions(pools).operations.cancel(operation.id)))

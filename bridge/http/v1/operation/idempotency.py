@@ -49,7 +49,8 @@ DOC: Final = HeaderDoc(
 
 
 def key_in(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Returns a request's idempotency key without quotes; None if it has none. `headers`: those of the ASGI scope.
+    """Returns a request's idempotency key without quotes; None if it has none. `headers`: the headers of the ASGI
+    scope.
 
     Raises:
         InvalidRequest: the key is malformed, empty, too long, or given twice.

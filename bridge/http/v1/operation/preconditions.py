@@ -33,7 +33,7 @@ class Precondition:
     version of the message satisfies it."""
 
     def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """`headers`: those of the ASGI scope.
+        """`headers`: the headers of the ASGI scope.
 
         Raises:
             InvalidRequest: `If-Match` is neither a list of tags nor `*`, or too long.

@@ -30,14 +30,14 @@ _SEND: Final = Need(scope=Scope.SEND)
 
 
 async def put_schedule(pools: Pools, call: ApiCall) -> Response:
-    """Makes a schedule, or replaces what it asks for. It sends its message at every tick, with the id
+    """Makes a schedule, or replaces its definition. The schedule sends its message at every tick, with the id
     `<schedule>@<moment of the tick>`.
 
-    A request that is repeated changes nothing. A change takes effect at once: of ticks that were sent ahead, no message
-    is delivered any more. If only the message changes, these ticks are sent again with the new message. 201: the
-    schedule is new. 409: there are 1,000 schedules, which is the limit.
+    A repeated request changes nothing. A change takes effect at once: it withdraws the messages that were sent ahead of
+    their ticks. If only the message changes, these ticks are sent again with the new message. 201: the schedule is new.
+    409: there are 1,000 schedules, which is the limit.
 
-    The token also needs the scope `send` for the topic, and the target of `to`."""
+    The token also needs the scope `send` for the topic, and must allow the exchange in `to`."""
     name, wanted = call.schedule, await call.body(ScheduleRequest)
     call.about = About(topic=wanted.topic, target=name)
     spec = wanted.spec(call.caller.max_body(pools.settings.max_body))
@@ -49,7 +49,8 @@ async def put_schedule(pools: Pools, call: ApiCall) -> Response:
 
 
 async def list_schedules(pools: Pools, call: ApiCall) -> Response:
-    """Returns a page of schedules by name, without their messages. With a token: those of topics that it may use."""
+    """Returns a page of schedules by name, without their messages. With a token, the page has only schedules of topics
+    that the token may use."""
     query, schedules = call.query(PageQuery), Schedules(pools)
     page = await schedules.page(sees=call.caller.sees, limit=query.limit, cursor=query.cursor)
     now_ms = await schedules.now_ms()
@@ -74,7 +75,7 @@ async def remove_schedule(pools: Pools, call: ApiCall) -> Response:
 
 
 async def pause_schedule(pools: Pools, call: ApiCall) -> Response:
-    """Pauses a schedule. Once the call is answered, no tick fires. Ticks of the pause are not missed ones.
+    """Pauses a schedule. Once the call is answered, no tick fires. Ticks during the pause do not count as missed.
 
     404: there is no schedule of this name."""
     schedules = Schedules(pools)

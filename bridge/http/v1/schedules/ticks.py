@@ -38,10 +38,10 @@ async def next_ticks(pools: Pools, call: ApiCall) -> Response:
 
 
 async def trigger_schedule(pools: Pools, call: ApiCall) -> Response:
-    """Sends the schedule's message now, also if it is paused. Its ticks come as before.
+    """Sends the schedule's message now, also if the schedule is paused. Its ticks do not change.
 
-    404: there is no schedule of this name. The token needs the scope `send` too, for the topic, and
-    the target of the message."""
+    404: there is no schedule of this name. The token also needs the scope `send` for the topic, and must allow the
+    message's target."""
     sent = await Schedules(pools).trigger(call.schedule, managed(call, sends=True))
     return JsonAnswer(message_out(sent.message))
 
@@ -49,10 +49,10 @@ async def trigger_schedule(pools: Pools, call: ApiCall) -> Response:
 async def backfill_schedule(pools: Pools, call: ApiCall) -> Response:
     """Sends the ticks of a time that is over, all due now. A tick that was sent before is not sent again.
 
-    The bridge knows a sent tick by its message, for as long as the message has a record, and by the times that
-    backfills have covered. At most 1,000 ticks. 404: there is no schedule of this name. 409: backfills have covered 100
-    separate times, which is the limit. The token also needs the scope `send` for the topic, and the target of the
-    message."""
+    The bridge knows that a tick was sent if its message still has a record, or if an earlier backfill covered its
+    moment. A call sends at most 1,000 ticks. 404: there is no schedule of this name. 409: backfills have covered 100
+    separate times, which is the limit. The token also needs the scope `send` for the topic, and must allow the
+    message's target."""
     wanted = await call.body(BackfillRequest)
     done = await Backfills(pools).backfill(call.schedule, wanted.from_, wanted.to, managed(call, sends=True))
     call.changed = done.sent

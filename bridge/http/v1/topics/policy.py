@@ -16,7 +16,7 @@ Factor = Annotated[float, Meta(ge=1, le=1_000)]
 
 
 class GrowingRequest(Request, kw_only=True):
-    """A back-off that grows: `first` before the first retry, then `factor` times the one before, up to `max`."""
+    """A back-off that grows: `first` before the first retry, then `factor` times the previous wait, up to `max`."""
 
     first: Delay
     factor: Factor = 2.0
@@ -24,7 +24,7 @@ class GrowingRequest(Request, kw_only=True):
 
 
 class GrowingPatch(Request):
-    """Changes of a back-off that grows. Where there was none, `first` and `max` are required."""
+    """Changes of a back-off that grows. `first` and `max` are required if the policy had no growing back-off."""
 
     first: Delay | UnsetType | None = UNSET
     factor: Factor | UnsetType | None = UNSET

@@ -43,8 +43,8 @@ async def subscribe(pools: Pools, call: ApiCall) -> Response:
 
 
 async def list_subscriptions(pools: Pools, call: ApiCall) -> Response:
-    """Returns a page of subscriptions by topic, each as `GET` of one shows it. With a token: of the topics it may
-    use."""
+    """Returns a page of subscriptions by topic, each in the form that `GET` shows for one topic. With a token, the page
+    has only topics that the token may use."""
     query, caller = call.query(PageQuery), call.caller
     after = "" if query.cursor is None else read_topic_cursor(query.cursor)
     topics = [topic for topic in await pools.subscribed_topics() if topic > after and caller.sees(topic)]

@@ -98,7 +98,7 @@ class FailedCallOut(Answer):
 
 
 class SubscriptionOut(Answer):
-    """A subscription. `url` null: each message names its receiver, as those of the task wire do."""
+    """A subscription. `url` null: each message names its receiver, as messages of the task wire do."""
 
     topic: str
     url: str | None

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 async def list_topics(pools: Pools, call: ApiCall) -> Response:
-    """Returns a page of the topics, by name, with counts, lateness, policy and queue names. With a token: of the topics
-    it may use.
+    """Returns a page of the topics, by name, with counts, lateness, policy and queue names. With a token, the page has
+    only topics that the token may use.
 
     Give `next_cursor` as `cursor` for the next page. It is null on the last page."""
     query = call.query(TopicsQuery)
@@ -44,7 +44,7 @@ async def put_policy(pools: Pools, call: ApiCall) -> Response:
 
     A field that is left out or null takes the bridge's setting. All bridge processes follow within two seconds.
 
-    403: the token does not allow the request, or the topic is new and the token may make no more."""
+    403: the token does not allow the request, or the topic is new and the token may make no more topics."""
     topic, wanted = call.topic, await call.body(PolicyRequest)
     return JsonAnswer(
         policy_out(await pools.serving(topic).topics.put_policy(topic, wanted.policy(), call.caller.maker))

@@ -50,7 +50,7 @@ _GO_MESSAGES: Final = {
 
 
 class GoJsonError(ValueError):
-    """The document is no valid JSON, or does not fit the struct. The error's text is the one that Go writes."""
+    """The document is no valid JSON, or does not fit the struct. The error has the text that Go writes."""
 
 
 class _Number(str):

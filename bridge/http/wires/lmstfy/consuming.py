@@ -1,4 +1,4 @@
-"""Consumes the next jobs of one queue, or of several queues, first from those that the request names first."""
+"""Consumes the next jobs of one queue or several queues. Queues that the request names earlier come first."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Calls:
         return _shown(leased.message), BackgroundTask(self._consume, topic, leased.receipt)
 
     async def _by_id(self, topic: str, task_id: str) -> Message:
-        """Returns a due task, also one that was consumed before. Consumes it if it is waiting or ready, and has no
+        """Returns a due task, also if it was consumed before. Consumes the task if it is waiting or ready, and has no
         receiver. Raises NotDue or NotFound."""
         message = await self._find(topic, task_id)
         record = message.record
@@ -158,8 +158,8 @@ class Calls:
 
 
 def _callback_of(content: str | Raw) -> Params:
-    """Returns `url` and `sn` of the content if it is a JSON object with a URL, or the text of such an object; otherwise
-    {}."""
+    """Returns the receiver that a task's content names: `url`, and `sn` (a service's name) if it is given. The content
+    is a JSON object, or a text that holds one. Otherwise, or without a URL, returns {}."""
     try:
         found = _RECEIVER.decode(content)
     except (msgspec.DecodeError, RecursionError):
