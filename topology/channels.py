@@ -60,8 +60,8 @@ async def on_channels(
 
 @dataclass(frozen=True, kw_only=True)
 class Existing:
-    """The answer to a passive declare of an existing object. For a queue: how many consumers it has, and how many ready
-    messages, without the delivered and unacknowledged ones."""
+    """The answer to a passive declare of an existing object. For a queue: how many consumers and how many ready
+    messages it has. Unacknowledged messages do not count as ready."""
 
     messages: int = 0
     consumers: int = 0

@@ -110,8 +110,8 @@ def expired(plan: Plan, rows: Rows) -> list[Finding]:
 
 
 def bindings(plan: Plan, rows: Rows) -> list[Finding]:
-    """Checks the rows of /api/bindings/VHOST. Finds missing bindings, bindings of earlier versions, and foreign ones
-    that copy messages or take them past the bridge."""
+    """Checks the rows of /api/bindings/VHOST. Finds missing bindings, bindings of earlier versions, and foreign
+    bindings that copy messages or route them past the bridge."""
     existing = {
         Binding(
             source=row["source"],

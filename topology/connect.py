@@ -39,7 +39,7 @@ class PikaConnection:
 
     @property
     def server_properties(self) -> Mapping[str, Any]:
-        """What RabbitMQ said of itself as the connection was opened."""
+        """The server properties that RabbitMQ sent when the connection was opened."""
         return self._below.server_properties
 
     async def open_channel(self, *, confirms: bool = False) -> aiormq.Channel:
@@ -92,7 +92,8 @@ async def connected(url: str, *, timeout_s: float, tls: SSLContext) -> AsyncIter
 
 @asynccontextmanager
 async def losses_told() -> AsyncIterator[None]:
-    """Raises `ConnectionFailed` where aiormq tells of a lost connection by what is no error of AMQP."""
+    """Raises `ConnectionFailed` if the connection is lost within the context. aiormq then cancels the call or raises a
+    plain `Exception`, and no `AMQPError`."""
     try:
         yield
     except asyncio.CancelledError:

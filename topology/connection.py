@@ -1,4 +1,4 @@
-"""Says what the topology needs of a connection to RabbitMQ, so that it works over anyone's."""
+"""Defines the connection that the topology needs, so that it works with any AMQP library."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ Taken = tuple[str, aiormq.abc.DeliveredMessage]
 
 class Mover:
     """Consumes old queues on the channel `taking` and publishes on `giving`. Both channels stay open until the old
-    queues are deleted: a channel that closes right after many acks may lose some, and the broker redelivers those
-    messages."""
+    queues are deleted. A channel that closes right after many acks may lose some acks, and the broker then redelivers
+    the messages."""
 
     def __init__(
         self,

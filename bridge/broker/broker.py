@@ -168,7 +168,7 @@ class Broker:
     async def inspect(
         self, topics: Sequence[str], listed: Callable[[], Awaitable[Collection[str]]], *, whole: bool
     ) -> Inspection:
-        """Checks the objects on the broker, and declares those that are missing.
+        """Checks the objects on the broker, and declares the missing objects.
 
         `topics`: from the list of topics. `listed`: reads that list once more, before a missing queue is declared.
         `whole`: also checks properties that can't change while an object exists.

@@ -101,8 +101,8 @@ class CopyPublisher:
     async def park_again(
         self, topic: str, kind: CopyKind, entries: Sequence[tuple[Entry, float]]
     ) -> list[BrokerUnavailable | None]:
-        """Packs entries of opened bundles into new bundles, and publishes these. Each entry comes with what is left of
-        its delay, in ms. Returns as `publish` does.
+        """Packs entries of opened bundles into new bundles, and publishes these. Each entry comes with the rest of its
+        delay, in ms. Returns as `publish` does.
 
         The entries are not decoded, so the topic is not checked and may be removed by now. Its queues are declared when
         the copies are due.
@@ -168,8 +168,9 @@ class CopyPublisher:
     async def _publish_again(
         self, publications: list[Publication], outgoing: list[Outgoing]
     ) -> list[BrokerUnavailable | None]:
-        """Declares deleted queues and bindings again, and publishes the messages a second time. `publications`: for
-        each message, the publication of its first copy."""
+        """Publishes AMQP messages that found no queue a second time. First declares their queues and bindings again.
+        `outgoing`: the messages. `publications`: for each message, the publication of the first copy that it carries.
+        Returns None or the error for each message."""
         try:
             if any(publication.route is not Route.DEAD for publication in publications):
                 # An exchange of the wheel may have lost its bindings.

@@ -21,7 +21,7 @@ from topology.names import Names
 from topology.wheel import MAX_DELAY_MS, TENTH_MS, ceil_to_tenth, floor_to_tenth, route
 
 LEAD_MS = 100
-"""How much before the due moment the wheel aims, so that the checkpoint can release at the exact moment."""
+"""By how many ms the wheel aims before the due moment, so that the checkpoint can release at the exact moment."""
 
 Carrying = tuple[tuple[int, ...], Outgoing]
 """A message to publish, with the indexes of the copies that it carries."""
@@ -76,9 +76,8 @@ def short_ms() -> int:
 
 
 def letter_may_follow(publication: Publication) -> bool:
-    """Whether the message's next copy may go to its topic's dead queue. This copy may be the lease copy of a message
-    without retries left, and the lease may end. Or this copy is the copy of the last retry, and that delivery may fail.
-    """
+    """Whether the message may next go to its topic's dead queue. True for a lease copy if the message has no retry
+    left, and for the copy of the last retry. Always False if the message has a target."""
     copy = publication.copy
     if publication.kind is CopyKind.LEASE:
         last = copy.max_retry + 1
@@ -105,8 +104,8 @@ def messages(names: Names, publications: Sequence[Publication], *, bundled: bool
 def parked_again(
     names: Names, topic: str, kind: CopyKind, entries: Sequence[tuple[Entry, float]]
 ) -> Iterator[Carrying]:
-    """Yields new bundles for entries that were taken out of bundles. Each entry comes with what is left of its delay,
-    in ms."""
+    """Yields new bundles for entries that were taken out of bundles. Each entry comes with the rest of its delay, in
+    ms."""
     for window in windows([left_ms for _, left_ms in entries]):
         for packed in bundles.pack(topic, [entries[at][0] for at in window]):
             indexes = tuple(window[at] for at in packed.indexes)

@@ -66,8 +66,8 @@ class TracedCopyPublisher(CopyPublisher):
 
 
 def _with_span(publication: Publication, span: DeliverySpan) -> Publication:
-    """Returns the publication with the span's context. The span ends when a queue confirms the copy, even if the
-    confirm does not count yet."""
+    """Returns the publication with the context of `span` in the headers of its copy. `span` ends at the publisher
+    confirm, even if the confirm does not count yet (`declared/young_queues.py`)."""
     copy = _with_context(publication.copy, span)
     return replace(publication, copy=copy, arrived=partial(_arrived, span, publication.arrived))
 

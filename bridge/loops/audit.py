@@ -122,7 +122,7 @@ class Audit:
         return self._every_s
 
     async def run_once(self, *, repair: bool = True) -> Pass | None:
-        """Looks at about a thousand records, from the place where the last pass ended. `repair`: also repairs lost
+        """Audits about a thousand records, from the place where the last pass ended. `repair`: also repairs lost
         messages.
 
         Returns None while the checkpoint is behind, and for the time BRIDGE_AUDIT_GRACE after that: copies are late
@@ -171,8 +171,8 @@ class Audit:
         return await self._declared.checkpoint_depth() > 0
 
     async def _page(self, topic: str, *, repair: bool) -> tuple[int, list[Overdue]]:
-        """Looks at the next records of the topic. Returns how many records there were, and the lost messages among
-        them. Reads only the bodies of lost messages, a portion at a time."""
+        """Audits the topic's next `_PAGE` records. Returns how many records there were, and the lost messages among
+        them. `repair`: repairs the lost messages. Reads bodies only of lost messages, in portions of limited bytes."""
         # No bridge sees the messages of a direct topic become ready.
         direct = (await self._topics.policy(topic)).release is Release.DIRECT
         states = (State.LEASED,) if direct else (State.WAITING, State.LEASED)
@@ -203,8 +203,8 @@ class Audit:
         return len(entries), found
 
     async def _look(self, topic: str, ids: Sequence[str], states: Sequence[State], *, repair: bool) -> list[Overdue]:
-        """Reads the messages again, with their bodies. Returns those that are still lost. `repair`: repairs them
-        first."""
+        """Reads the messages again, with their bodies. Returns the messages that are still lost. `repair`: also repairs
+        these messages, and sets `Overdue.done`."""
         looked = await self._overdue([self._records.look(topic, message_id) for message_id in ids], states)
         lost = [_lost(outcome) for outcome in looked]
         return await self._repair(lost) if repair else [message.overdue for message in lost]
@@ -258,8 +258,8 @@ class Audit:
         return self._records.change(record, next_nonce=nonce, arrives_ms=due_ms, due_ms=due_ms)
 
     def _expired(self, record: Record) -> Call[Outcome[ReturnedVerdict]]:
-        """Returns the call that ends a message whose time to live has passed. The call uses the script for copies that
-        come back from a queue, and changes nothing else."""
+        """Returns the call that ends a message if its time to live has passed; otherwise the call changes nothing. It
+        runs `returned.lua`, the script for copies that come back from a queue."""
         copy = successor(record, Envelope(), nonce=record.nonce, attempt=record.attempts, due_ms=record.due_ms)
         return self._records.returned(replace(copy, epoch=record.epoch), by_ttl=False)
 
@@ -282,8 +282,8 @@ def _done(verdict: _Repair) -> str | None:
 
 
 def _excused_ms(verdict: WeighVerdict, ahead_ms: float) -> float:
-    """Returns by how many ms a message may be overdue without being lost. `ahead_ms`: as in `StoreClock`. After a step
-    ahead, delays and leases end later than the clock says."""
+    """Returns by how many ms a message may be overdue without being lost. `ahead_ms`: as in `StoreClock`. After a jump
+    ahead of Redis' clock, copies still wait their whole delays, so they seem late by that clock."""
     match verdict:
         case WeighVerdict.FOUND:
             return ahead_ms

@@ -1,4 +1,4 @@
-"""Works on the messages of one of the bridge's queues, over one channel until that is lost."""
+"""Consumes one of the bridge's queues over one channel, until the channel is lost."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def work(
     beside: Sequence[Coroutine[Any, Any, None]] = (),
 ) -> NoReturn:
     """Repeats `run_once` until the channel is lost or a run fails. `at_once`: how many runs go on at a time. `beside`:
-    other coroutines that run until the same moment.
+    further coroutines to run meanwhile; one that fails or returns also ends the work.
 
     Raises:
         BrokerUnavailable: the channel is lost.

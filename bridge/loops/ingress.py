@@ -114,7 +114,11 @@ class Ingress:
         self._arrived.put_nowait(self._read(delivery, now_ms=int(self._clock.now_ms())))
 
     async def _session(self) -> NoReturn:
-        """Works over one channel until it is lost."""
+        """Consumes the ingress queue over one channel and accepts its messages, until the channel is lost.
+
+        Raises:
+            Unavailable: the channel is lost, the queue is missing, or Redis did not answer.
+        """
         await self._context.store.learn_clock()
         self._arrived, self._acceptance = asyncio.Queue(), Acceptance(self._context)
         queue = self._context.broker.declared.ingress_queue

@@ -1,4 +1,4 @@
-"""Works on bulk operations, a portion of messages at a time.
+"""Carries out bulk operations, a portion of messages at a time.
 
 Before a process changes the messages of a portion, it saves the list of these messages in Redis. It also saves the
 place where the next portion begins. If the process dies, the next process changes the saved messages once more and then
@@ -52,7 +52,7 @@ class Operations:
         self.status = Status("operations", state=OK)
 
     async def run(self) -> NoReturn:
-        """Works on operations for ever. While Redis or RabbitMQ is away, the loop tries again every second."""
+        """Carries out operations for ever. While Redis or RabbitMQ is away, the loop tries again every second."""
         await retrying(self.status, self._rested)
 
     async def _rested(self) -> float:

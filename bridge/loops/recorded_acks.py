@@ -86,7 +86,12 @@ class AckListener:
             self.status.working()
 
     async def _session(self) -> NoReturn:
-        """Works over one channel until it is lost."""
+        """Consumes the queue of recorded acks over one channel and records the acks, until the channel is lost.
+
+        Raises:
+            BrokerUnavailable: the channel is lost.
+            QueueMissing: somebody deleted the queue.
+        """
         self._arrived = asyncio.Queue()
         queue, received = self._context.broker.declared.acks_queue, self._arrived.put_nowait
         async with consuming(self._context, queue, "acks", prefetch=_PREFETCH, received=received) as consumer:

@@ -28,8 +28,8 @@ _STEP_SHOWN_S = 3_600.0
 
 
 class Watch:
-    """The loop that inspects RabbitMQ and Redis. `findings`: those of the latest inspection. `policies`: a text for
-    health, which says whether inspections look at RabbitMQ's policies."""
+    """The loop that inspects RabbitMQ and Redis. `findings`: the findings of the latest inspection. `policies`: a text
+    for health, which says whether inspections check RabbitMQ's policies."""
 
     def __init__(self, context: Context) -> None:
         self._broker = context.broker
@@ -49,9 +49,9 @@ class Watch:
         return [finding for finding in self.findings if finding.severity == "error"]
 
     async def run(self) -> NoReturn:
-        """Inspects at the start, and then every `BRIDGE_VERIFY_EVERY` if that is not 0. Tries again every second while
-        a server is away. While a finding breaks a promise, inspects again after a second, or after five times the
-        inspection's duration if that is longer."""
+        """Inspects at the start, and then every `BRIDGE_VERIFY_EVERY`, unless this setting is 0. Tries again every
+        second while a server is away. While a finding breaks a promise, inspects again after a second, or after five
+        times the inspection's duration if that is longer."""
         await retrying(self.status, self._inspect)
 
     async def _inspect(self) -> float | None:
@@ -66,7 +66,7 @@ class Watch:
         """Inspects once.
 
         Raises:
-            Unavailable: `findings` are those of the inspection before.
+            Unavailable: `findings` keeps the previous inspection's result.
         """
         topics = await self._topics.read_policies()  # which notes for the broker whether a topic is direct
         inspection = await self._broker.inspect(topics, self._topics.names, whole=self._whole)
@@ -112,7 +112,7 @@ def _of_kind(kind: Kind) -> Finding:
 
 
 def _of_step(step: ClockStep, overruled: int) -> Finding:
-    """Returns the finding about a step of Redis' clock. `overruled`: as in `StoreClock`."""
+    """Returns the finding about a jump of Redis' clock. `overruled`: as in `StoreClock`."""
     server, seconds = f" {step.server}" if step.server else "", f"{abs(step.ahead_ms) / 1_000:,.0f} s"
     if step.ahead_ms > 0:
         change, effect = f"ahead by {seconds}", "what was due within that time came early"

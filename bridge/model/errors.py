@@ -22,7 +22,7 @@
         │       ├── Unpublishable AMQP can't hold a message, or RabbitMQ will never take it
         │       └── Unroutable    RabbitMQ returned a message because no queue takes it
         │           └── ExchangeRefused the exchange is missing, or the bridge's user may not publish to it
-        ├── UnnamedVerdict    a script answered what this version has no rule for; nothing is acknowledged or dropped
+        ├── UnnamedVerdict    this version does not know a script's verdict; nothing is acknowledged or dropped
         ├── SendUnderWay      another send of the same id has not ended yet
         └── Stopping          the process stops before it can end the call
 

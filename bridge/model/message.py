@@ -27,7 +27,7 @@ _ID = re.compile(ID_PATTERN[:-1] + r"\Z")
 _ASIDE = re.compile(r"(~(dead|born)[0-9]{1,15})+\Z")
 JSON_TYPE = "application/json"
 LONGEST_NAME: Final = 255
-"""Bytes of the longest name of an exchange, and of the longest routing key: AMQP has no longer ones."""
+"""The most bytes of an exchange's name, and of a routing key: the limit of AMQP."""
 
 
 def valid_topic(topic: str) -> bool:
@@ -88,7 +88,7 @@ UNSET: Final = -1
 
 
 class State(IntEnum):
-    """The state of a message. The codes are those of the camellia wire. No answer ever shows `UNCONFIRMED`."""
+    """The state of a message. The camellia wire uses the same codes. No answer ever shows `UNCONFIRMED`."""
 
     UNCONFIRMED = 0
     WAITING = 1

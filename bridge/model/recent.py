@@ -9,7 +9,7 @@ Value = TypeVar("Value")
 
 
 class Recent(Generic[Key, Value]):
-    """A mapping of at most `most` keys. A further key replaces the one that was noted the longest ago."""
+    """A mapping of at most `most` keys. A further key replaces the key that was noted the longest ago."""
 
     def __init__(self, most: int) -> None:
         self._most = most

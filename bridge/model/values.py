@@ -160,7 +160,7 @@ class Defaults:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Effective(Policy):
-    """The values that count for a topic: those that its policy sets, and the bridge's defaults for the rest.
+    """The values that apply to a topic: from its policy, or else the bridge's defaults.
 
     It is never stored. `own`: the topic's policy. `keep_body_max`: as in `own`, because its default depends on the
     sender. No other place decides which value counts."""

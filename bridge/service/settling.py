@@ -112,8 +112,9 @@ class Settling:
         return await self._nack(message, receipt, delay_ms=delay_ms, reason=reason, counted=True)
 
     async def nack_leased(self, leased: Leased, *, delay_ms: int, reason: str | None, counted: bool = True) -> Message:
-        """Nacks a message that the caller has just leased. The caller has its body, even if Redis did not keep it.
-        `counted` False: the delivery uses up no retry.
+        """Nacks a message that the caller has just leased. Publishes the successor with the body in `leased`, even if
+        Redis did not keep the body. `delay_ms`: until the next delivery. `counted` False: the delivery uses up no
+        retry.
 
         Raises:
             LeaseEnded, Unavailable

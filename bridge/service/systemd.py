@@ -26,8 +26,8 @@ _UNREADY_EVERY_S: Final = 1.0
 
 
 class Notices:
-    """Sends the notices of one process. `watchdog_s`: in seconds. If systemd watches the service, systemd restarts the
-    service after this time without WATCHDOG=1."""
+    """Sends the notices of one process. `watchdog_s`: if systemd watches the service, it restarts the service after
+    this many seconds without WATCHDOG=1."""
 
     def __init__(self, send: Callable[[bytes], object], watchdog_s: float) -> None:
         self.watchdog_s = watchdog_s

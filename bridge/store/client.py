@@ -236,8 +236,8 @@ class Store:
         return answers
 
     async def probe(self) -> list[StoreUnavailable]:
-        """Checks that every server takes the writes of a send: a script makes writes of this kind to keys that nothing
-        reads. Redis removes the keys again. Uses the connections that all other calls use.
+        """Checks that every server takes writes. A script writes to probe keys as a send writes to message keys, and
+        Redis removes the probe keys again. Uses the connections that all other calls use.
 
         Returns:
             The errors of the servers that failed, if others succeeded.

@@ -15,8 +15,8 @@ _MOST_STEPS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class ClockStep:
-    """A step of a server's clock. `ahead_ms`: by how many ms the clock jumped ahead; negative for a jump back. `at_s`:
-    the moment of `monotonic()` at which this process noticed the step."""
+    """A jump of a server's clock. `ahead_ms`: by how many ms the clock jumped ahead; negative for a jump back. `at_s`:
+    the moment of `monotonic()` at which this process noticed the jump."""
 
     server: str
     ahead_ms: float
@@ -32,7 +32,7 @@ class StoreClock:
     has passed on no server, apart from the small error of the estimate. `latest_ms` is never behind the clock of any
     server.
 
-    `steps`: the latest jumps of a second or more. NTP corrects a clock gradually, so its corrections are no steps.
+    `steps`: the latest jumps of a second or more. NTP corrects a clock gradually, so its corrections are no jumps.
     `overruled`: counts messages that were released more than a second before they were due by Redis' clock. Their
     delays had passed in RabbitMQ.
     """
@@ -44,12 +44,12 @@ class StoreClock:
         self._fastest_ms = 0.0
         self.steps: deque[ClockStep] = deque(maxlen=_MOST_STEPS)
         self.overruled = 0
-        self._stepped_ms: dict[str, tuple[float, float]] = {}  # by server: the sum of its steps, and the lowest so far
+        self._stepped_ms: dict[str, tuple[float, float]] = {}  # by server: the sum of its jumps, and the lowest so far
 
     @property
     def ahead_ms(self) -> float:
-        """By how many ms a clock may be ahead of the one that wrote a moment: the sum of the steps since the process
-        began, above the lowest sum so far. Steps of less than a second do not count."""
+        """The most ms by which Redis' clock may have jumped ahead since a moment was written. It is the sum of all
+        jumps since the process began, minus the lowest sum so far. Jumps of less than a second do not count."""
         return max((stepped_ms - lowest_ms for stepped_ms, lowest_ms in self._stepped_ms.values()), default=0.0)
 
     @property
@@ -73,7 +73,7 @@ class StoreClock:
 
     def replaced(self, server: str = "") -> None:
         """Reports that another machine has taken the server's place, as in a failover. The next answer then replaces
-        the bounds of the clock, and does not count as a step."""
+        the bounds of the clock, and does not count as a jump."""
         if server in self._bounds_ms:
             self._bounds_ms[server] = (self._bounds_ms[server][0], -inf)
 
@@ -109,8 +109,8 @@ class StoreClock:
         return moment_s * 1_000 + self._fastest_ms
 
     def _note_step(self, server: str, ahead_ms: float) -> None:
-        """Notes a step of a server's clock if it is a second or more. `ahead_ms`: the smallest step that explains the
-        answer; negative for a step back."""
+        """Notes a jump of a server's clock if it is a second or more. `ahead_ms`: the smallest jump that explains the
+        answer; negative for a jump back."""
         if abs(ahead_ms) >= _LEAST_STEP_MS:
             self.steps.append(ClockStep(server, ahead_ms, monotonic()))
             stepped_ms, lowest_ms = self._stepped_ms.get(server, (0.0, 0.0))

@@ -52,9 +52,9 @@ async def page(
 @dataclass(frozen=True, slots=True)
 class Counts:
     """The counts of one topic, as lua/counts.lua explains them. `by_state`: seven counts, in the order of `INDEXES`.
-    `by_due`: the waiting messages that are overdue, then those due before each edge and not before the previous edge,
-    then those due later. `oldest_waiting_ms`, `oldest_ready_ms`: for how many ms the oldest message has been due; 0:
-    not due, or there is no message."""
+    `by_due`: the waiting messages that are overdue, then the messages due before each edge and not before the previous
+    edge, then all later messages. `oldest_waiting_ms`, `oldest_ready_ms`: for how many ms the oldest message has been
+    due; 0: not due, or there is no message."""
 
     by_state: list[int]
     by_due: list[int]

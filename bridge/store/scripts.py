@@ -2,8 +2,8 @@
 
 The `KEYS:` and `ARGV:` lines of the header decide in which order a caller's named arguments are sent, so contract and
 call cannot differ. A `KEYS:` line that says only `message` means the keys in the header of `_record.lua`. The bridge
-puts functions of `_record.lua` in front of a script with such a line, and functions of `_moments.lua` in front of any
-script, but only those that the script uses.
+puts the functions that a script uses in front of the script: from `_moments.lua`, and with such a line from
+`_record.lua`.
 """
 
 from __future__ import annotations

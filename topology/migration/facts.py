@@ -196,8 +196,8 @@ def _feeders(name: str, rows: Mapping[str, list[Definition]]) -> Iterator[str]:
 
 
 def _may(pattern: str, name: str) -> bool:
-    """Returns whether the pattern of a permission or a policy matches the name. RabbitMQ's patterns are nearly those of
-    Python. A pattern that Python can't parse counts as matching."""
+    """Returns whether the pattern of a permission or a policy matches the name. RabbitMQ's patterns are nearly Python's
+    patterns. A pattern that Python can't parse counts as matching."""
     try:
         return re.search(pattern, name) is not None
     except re.error:

@@ -21,7 +21,7 @@ when the channel closes are lost, and RabbitMQ redelivers their messages."""
 
 
 class Writable(Protocol):
-    """A channel to which frames can be written. `is_open`: whether they still can."""
+    """A channel to which frames can be written. `is_open`: False once the channel takes no more frames."""
 
     number: int
 
@@ -43,7 +43,8 @@ class Acknowledger:
 
     @property
     def is_open(self) -> bool:
-        """Whether deliveries can still be acknowledged. RabbitMQ redelivers those of a closed channel."""
+        """Whether deliveries can still be acknowledged. RabbitMQ redelivers the unacknowledged deliveries of a closed
+        channel."""
         return self._channel.is_open
 
     @property

@@ -44,10 +44,10 @@ class _State(Enum):
 
 
 class Channel:
-    """A channel. `ended` is done when it is closed or lost, and `error` then says why.
+    """A channel. `ended`: a future, done when the channel is closed or lost; `error` then says why.
 
     RabbitMQ ends the whole connection (504, expected 'channel.open') if a frame follows a channel's Close or Close-Ok.
-    So nothing is written after these.
+    So the channel writes nothing after either frame.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -96,8 +96,8 @@ class Channel:
             raise
 
     async def close(self) -> None:
-        """Closes the channel. RabbitMQ requeues all unacknowledged deliveries. Does not wait if the channel is already
-        being closed, as after a call whose time was up: RabbitMQ does not answer then."""
+        """Closes the channel. RabbitMQ requeues all unacknowledged deliveries. Returns at once if the channel is
+        already being closed, for example because a call timed out. RabbitMQ may not answer then."""
         if self._state is _State.OPEN:
             self._begin_to_close()
             await asyncio.wait((self.ended,))
@@ -120,7 +120,7 @@ class Channel:
         return await self._gets.get(queue)
 
     async def consume(self, queue: str, received: Received, tag: str, cancelled: Cancelled = lambda: None) -> None:
-        """Calls `received` with each delivery until `cancel` or `forget`. `tag`: of `new_tag`. Raises as `rpc`
+        """Calls `received` with each delivery until `cancel` or `forget`. `tag`: made by `new_tag`. Raises as `rpc`
         does."""
         self._consumers[tag.encode()] = (received, cancelled)
         try:
@@ -150,7 +150,8 @@ class Channel:
             self._state = _State.CLOSING
 
     def lost(self, error: BrokerUnavailable) -> None:
-        """Learns that the connection is closed or lost."""
+        """Ends the channel, because the connection is closed or lost. All calls and gets that wait for an answer fail
+        with the error."""
         self._end(error)
 
     def _end(self, error: AMQPError | BrokerUnavailable) -> None:
@@ -255,7 +256,8 @@ class Channel:
 
 
 def _told(callback: Callable[..., object], *arguments: object) -> None:
-    """Calls a consumer's function. An error in it must not end the connection, and with it all other consumers."""
+    """Calls a consumer's callback. Passes an exception of the callback to the event loop's exception handler, so the
+    connection and its other consumers go on."""
     try:
         callback(*arguments)
     except Exception as error:  # noqa: BLE001 - told to the loop

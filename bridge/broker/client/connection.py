@@ -67,7 +67,7 @@ class RawConnection:
 
     @property
     def server_properties(self) -> Mapping[str, Any]:
-        """What RabbitMQ said of itself as the connection was opened."""
+        """The server properties that RabbitMQ sent when the connection was opened."""
         return self.transport.server_properties
 
     async def open_channel(self) -> Channel:
@@ -194,7 +194,7 @@ class BrokerConnection:
         return True
 
     async def depth(self, queue: str, limit_s: float) -> int:
-        """Returns how many messages are ready in the queue, without those that consumers hold.
+        """Returns how many messages are ready in the queue. Messages that consumers hold do not count.
 
         Raises:
             BrokerUnavailable

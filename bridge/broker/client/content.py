@@ -13,7 +13,8 @@ _SIZE_AT: Final = 4  # in a header frame's payload
 
 
 class Content:
-    """The frames of one message behind its method. `done` gets the payload of the header frame, and the body."""
+    """Collects the frames that follow the method of one message. `done`: called with the payload of the header frame,
+    and the body."""
 
     __slots__ = ("_body", "_done", "_header", "_missing_bytes")
 
@@ -34,5 +35,5 @@ class Content:
         return self._missing_bytes <= 0
 
     def end(self) -> None:
-        """Hands the message over."""
+        """Passes the complete message to `done`."""
         self._done(self._header, self._body[0] if len(self._body) == 1 else b"".join(self._body))

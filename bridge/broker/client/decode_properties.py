@@ -1,8 +1,8 @@
 """Decodes the properties of a delivery as pamqp does, in an eighth of the time. Pure.
 
-pamqp copies the rest of the bytes for each value. Most values are those of `x-death`, which matter only if a message
-was routed wrongly. This module reads the usual types in place, and keeps `x-death` as bytes. It leaves all other types,
-and all bytes that do not fit, to pamqp.
+pamqp copies the rest of the bytes for each value. Most values are inside `x-death`, and matter only if a message was
+routed wrongly. This module reads the usual types in place, and keeps `x-death` as bytes. It leaves all other types, and
+all bytes that do not fit, to pamqp.
 
 Some properties can't be read: a timestamp in microseconds, a name that is not UTF-8, tables nested too deep. An error
 would end the connection, and RabbitMQ would redeliver the message to every bridge: one message would stop them all. So
@@ -148,10 +148,9 @@ def _timestamp_ms(content: bytes, at: int) -> tuple[int, int]:
 
 
 def _table(content: bytes, at: int) -> tuple[tuple[FieldTable, dict[str, bytes]], int]:
-    """Decodes the table at the offset `at`. Returns the table, the encoded bytes of some values by name, and the offset
-    behind the table.
+    """Decodes the table at the offset `at`. Returns the table, encoded values by name, and the offset behind the table.
 
-    The bytes are those of a client's values whose AMQP type the decoded value does not show.
+    The encoded values come from clients. Their AMQP types can't be told from the decoded values.
     """
     end = at + 4 + _U32.unpack_from(content, at)[0]
     at += 4

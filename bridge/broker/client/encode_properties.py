@@ -1,6 +1,6 @@
 """Encodes properties as the bytes of a header frame. Pure.
 
-Most properties are those of copies. A usual copy is encoded in one step, any other properties one by one.
+Most messages are copies. The properties of a usual copy are encoded all at once, any other properties one by one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OURS = (
 
 
 class CopyProperties:
-    """The properties of a copy, of which a usual one is encoded in one step.
+    """The properties of a copy. If the copy has only the usual properties, they are encoded all at once.
 
     A table is written in the order of its names. So the bridge's headers go between the producer's headers that sort
     before the prefix `x-delay-` and those that sort after it.

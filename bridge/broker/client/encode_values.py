@@ -79,8 +79,8 @@ def value(one: Any) -> bytes:
 
 
 def table(entries: Mapping[str, Any], written: Mapping[str, bytes] = _NONE) -> bytes:
-    """Encodes a table in the order of its names, with its size in four bytes. `written`: encoded values that take the
-    place of those in `entries`, by name.
+    """Encodes a table in the order of its names, with its size in four bytes. `written`: encoded values by name; each
+    replaces the value in `entries`.
 
     Raises:
         TypeError, ValueError, ArithmeticError, struct.error: AMQP can't hold a name or a value.

@@ -25,24 +25,26 @@ class Closed(NamedTuple):
 
 
 def number(data: bytes, at: int) -> tuple[int, int]:
-    """Returns which method a frame has, and the offset of its first argument. `at`: that of the frame's payload."""
+    """Returns the number of a frame's method (class and method id), and the offset of its first argument. `at`: the
+    offset of the frame's payload."""
     return _U32.unpack_from(data, at)[0], at + _U32.size
 
 
 def deliver(data: bytes, at: int) -> tuple[bytes, Came]:
-    """Returns the consumer's tag, and what came."""
+    """Reads `basic.deliver`. Returns the consumer tag, and the delivery's tag, exchange, routing key and `redelivered`
+    (`Came`)."""
     end = at + 1 + data[at]
     return data[at + 1 : end], _came(data, end)[0]
 
 
 def get_ok(data: bytes, at: int) -> tuple[Came, int]:
-    """Returns what came, and how many messages are ready behind it."""
+    """Reads `basic.get-ok`. Returns the message's `Came`, and how many further messages are ready in the queue."""
     came, end = _came(data, at)
     return came, _U32.unpack_from(data, end)[0]
 
 
 def confirm(data: bytes, at: int) -> tuple[int, bool]:
-    """Returns the tag of an ack or a nack, and whether it holds for all tags up to it."""
+    """Returns the tag of an ack or a nack, and `multiple`: whether the answer covers all tags up to this one."""
     tag, bits = _TAG_AND_MULTIPLE.unpack_from(data, at)
     return tag, bool(bits & 1)
 
@@ -58,8 +60,8 @@ def cancel(data: bytes, at: int) -> bytes:
 
 
 def close(data: bytes, at: int) -> Closed:
-    """Returns why RabbitMQ closes. The text may be no UTF-8: RabbitMQ cuts it at 255 bytes, and 3.12 to 4.0.4 write it
-    in Latin-1."""
+    """Returns why RabbitMQ closes the channel or the connection. The text may be no UTF-8: RabbitMQ cuts it at 255
+    bytes, and 3.12 to 4.0.4 write it in Latin-1."""
     return Closed(_U16.unpack_from(data, at)[0], _short(data, at + _U16.size).decode(errors="replace"))
 
 

@@ -6,7 +6,8 @@ from struct import Struct
 from typing import Final, Literal
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
-"""What a client sends first, and a server that does not speak AMQP 0-9-1 answers with another one."""
+"""The protocol header, which a client sends first. A server that does not speak AMQP 0-9-1 answers with another
+header."""
 
 METHOD, HEADER, BODY = 1, 2, 3
 """The kinds of frames that a channel gets."""

@@ -97,9 +97,11 @@ class Publisher:
         return errors
 
     async def _bursts(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
-        """Publishes the messages in one burst. If RabbitMQ closes the channel over one of them, publishes in halves
-        what it has not answered, until only that message is refused. It may have taken some of the others in the first
-        burst. A consumer may get those twice, and no later error says that they were not published."""
+        """Publishes the messages in one burst. Returns None or the error for each message. If RabbitMQ closes the
+        channel over one message, publishes the unanswered messages again in halves, until only that message is refused.
+
+        RabbitMQ may have taken some unanswered messages in the first burst. A consumer may get these messages twice. A
+        later `NotPublished` for one of them becomes `BrokerUnavailable`."""
         errors = await self._burst(messages)
         refused = [at for at, error in enumerate(errors) if isinstance(error, Unpublishable)]
         if len(refused) > 1:

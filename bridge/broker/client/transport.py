@@ -46,15 +46,15 @@ class Listener(Protocol):
         ...
 
     def lost(self, error: BrokerUnavailable) -> None:
-        """Learns that no frames come any more."""
+        """Ends the channel: no frames come any more. `error`: why the connection ended."""
         ...
 
 
 class Transport(asyncio.BufferedProtocol):
     """A connection. Each channel has a number of its own, from 1 on; 0 is the connection's.
 
-    `ended` is done when the connection is closed or lost; `error` then says why. `ended_by` is what RabbitMQ's
-    Close said, None if it sent none.
+    `ended`: a future, done when the connection is closed or lost; `error` then says why. `ended_by`: the reason in
+    RabbitMQ's Close; None: RabbitMQ sent no Close.
     """
 
     def __init__(self) -> None:
@@ -105,7 +105,8 @@ class Transport(asyncio.BufferedProtocol):
             raise BrokerUnavailable(str(self.error))
 
     def write(self, payload: bytes) -> None:
-        """Writes whole frames. They wait in memory for the socket: callers bound how much they have unconfirmed.
+        """Writes whole frames. The frames wait in memory for the socket, so callers must limit their unconfirmed
+        messages.
 
         Raises:
             BrokerUnavailable: the connection is lost or being closed, and nothing was written.

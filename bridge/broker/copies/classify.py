@@ -118,8 +118,9 @@ class Bundle:
     waited_ms: int | None = None  # as in `Due`, for the earliest copy
 
     def stood_ms(self, wall_ms: float) -> float | None:
-        """Returns how many ms the bundle has certainly stood in its queue, at `wall_ms` of this machine's clock; None:
-        nobody knows. The clocks of machines agree much better than Redis' clock does after a step."""
+        """Returns the least time that the bundle has waited in its queue, in ms; None: unknown. `wall_ms`: now, by this
+        machine's clock. The time stamp in `x-death` says when the bundle came. Redis' clock may have jumped since, and
+        the machines' clocks agree better."""
         try:
             died = deaths(self.original.properties.headers)
         except ValueError:

@@ -182,7 +182,7 @@ def _target(headers: Mapping[str, Any]) -> Target | None:
 
 
 def shorter(live_for_ms: int, expiration: str | None) -> int:
-    """Returns, in ms, the time to live of a message that is released now: the shorter one of `live_for_ms` and
+    """Returns, in ms, the time to live of a message that is released now: the shorter of `live_for_ms` and
     `expiration`.
 
     `live_for_ms`: what is left of the message's time to live; 0: no end. `expiration`: the property that an AMQP client
@@ -213,7 +213,7 @@ def _kept(properties: Properties, headers: Mapping[str, Any], *, of_bridge: bool
 def as_refused(properties: Properties, reason: str) -> Properties:
     """Returns the properties with which a message is put aside: those of the message, and the reason as a header.
 
-    CC and BCC have other names there. RabbitMQ would route the message by them, with the bridge's rights.
+    Renames the headers CC and BCC. Otherwise RabbitMQ would also route the message by them, with the bridge's rights.
     """
     kept = {_ROUTING.get(name, name): value for name, value in strip(properties.headers).items()}
     return replace(

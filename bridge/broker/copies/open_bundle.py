@@ -51,19 +51,20 @@ class OpenBundle:
 
     @property
     def clock(self) -> int:
-        """A number for the clock by which copies are taken: the same for bundles of the same clock."""
+        """A number that identifies the bundle's corrected clock. Copies of bundles with equal numbers may go into one
+        new bundle."""
         return round(self._offset_ms / STEP_MS)
 
     def arrived(self, own_ms: float, now_ms: float, short_ms: int, *, stood_ms: float, step_ms: float) -> None:
         """Notes that the bundle is opened, and by which clock its copies are taken. `now_ms`: the moment by Redis'
-        clock, in Unix ms. `short_ms`: by how much at most the wheel brings a copy too early. `stood_ms`: how long
-        the bundle has certainly stood in its queue. `step_ms`: by how much the clock is ahead of the one that wrote the
-        due moments.
+        clock, in Unix ms. `short_ms`: the most ms by which a copy leaves the wheel early. `stood_ms`: the least time
+        that the bundle has waited in its queue. `step_ms`: by how much Redis' clock has jumped ahead since the due
+        moments were written.
 
         If the earliest copy has waited its whole delay, it was due when the bundle came. If that copy seems to be due
-        much later, the clock is behind the one that wrote the due moments. Then, and after a step ahead, copies are
-        taken by the corrected clock, and Redis decides about each copy. If the bundle is late for another reason, its
-        copies, but lease copies, go into new bundles with the kind `HOLD`, as they have waited too long.
+        much later, Redis' clock was set back after the due moments were written. In this case, and after a jump ahead,
+        the bundle uses a corrected clock. Redis then decides about each copy. If the bundle is late for another reason,
+        its copies have waited too long. They go into new bundles with the kind `HOLD`; lease copies keep their kind.
         """
         corrected_ms = now_ms
         if self.waited_ms is not None:
@@ -105,7 +106,7 @@ class OpenBundle:
         return taken
 
     def far(self, own_ms: float) -> list[tuple[Entry, float]]:
-        """Takes the copies that are not due within `NEAR_MS`. Returns each with what is left of its delay, in ms."""
+        """Takes the copies that are not due within `NEAR_MS`. Returns each copy with the rest of its delay, in ms."""
         at_ms = self._now_ms(own_ms)
         start = bisect_right(self.index.dues_ms, at_ms + NEAR_MS, self._at, self._end)
         taken = self._entries(start, self._end)
@@ -113,7 +114,7 @@ class OpenBundle:
         return [(entry, entry.due_ms - at_ms) for entry in taken]
 
     def rest(self, own_ms: float) -> list[tuple[Entry, float]]:
-        """Takes all copies that are left. Returns each with what is left of its delay, in ms."""
+        """Takes all copies that are left. Returns each copy with the rest of its delay, in ms."""
         at_ms = self._now_ms(own_ms)
         taken = self._entries(self._at, self._end)
         self._at = self._end

@@ -1,4 +1,4 @@
-"""Chooses which copies travel in one bundle: those whose due moments lie in one window. Pure.
+"""Chooses which copies travel in one bundle: copies whose due moments lie in one window. Pure.
 
 A bundle leaves the wheel when its earliest copy is due. The other copies have to wait longer, most of them in a new
 bundle. So the later copies are due, the wider their window may be. Windows are an octave wide: from 32 to 64 seconds
@@ -20,8 +20,8 @@ _NARROWEST: Final = 8  # a window is not halved below this fraction (1/8) of wha
 
 
 def windows(left_ms: Sequence[float]) -> Iterator[list[int]]:
-    """Yields for each window the indexes of its copies, the earliest first. `left_ms`: what is left of each copy's
-    delay, in ms."""
+    """Yields for each window the indexes of its copies, the earliest first. `left_ms`: the rest of each copy's delay,
+    in ms."""
     indexes = sorted(range(len(left_ms)), key=left_ms.__getitem__)
     moments = [left_ms[index] for index in indexes]
     start = 0

@@ -56,7 +56,7 @@ class Declarer:
         return await self._connection.queue_exists(queue, _TIMEOUT_S)
 
     async def depth(self, queue: str) -> int:
-        """Returns how many messages are ready in the queue, without those that consumers hold.
+        """Returns how many messages are ready in the queue. Messages that consumers hold do not count.
 
         Raises:
             QueueMissing

@@ -48,8 +48,9 @@ class Declared:
         publishers: Collection[BrokerConnection],
         listed: Existing,
     ) -> None:
-        """Declares over `connection`. `publishers`: further connections over which the bridge publishes. If one is
-        opened again, the wheel is declared again: RabbitMQ may have closed it because somebody deleted an object.
+        """Declares over `connection`. `publishers`: further connections over which the bridge publishes. If such a
+        connection is opened again, the wheel is declared again: RabbitMQ may have closed the connection because
+        somebody deleted an object.
 
         `listed`: a function that returns which of the given topics are on the list of topics. Only these get a dead
         queue, because a dead letter may come while its topic is removed.
@@ -128,8 +129,8 @@ class Declared:
     def expect_letter(self, topic: str) -> None:
         """Declares a topic's dead queue in the background, unless this process has declared it.
 
-        Call this when a message of the topic may soon be a dead letter. When the dead letter comes, the queue is older,
-        so its confirm counts sooner.
+        Call this when a message of the topic may soon be a dead letter. The queue may then be old enough when the dead
+        letter comes, so that its confirm counts at once (`young_queues.py`).
         """
         if self.has_dead(topic) or topic in self._expecting or monotonic() < (self._unexpected.get(topic) or 0.0):
             return
@@ -225,7 +226,7 @@ class Declared:
         await self._young.settled((WHEEL, *topics, *map(_letters, dead)))
 
     async def depth(self, queue: str) -> int:
-        """Returns how many messages are ready in the queue, without those that consumers hold.
+        """Returns how many messages are ready in the queue. Messages that consumers hold do not count.
 
         Raises:
             BrokerUnavailable
@@ -234,7 +235,8 @@ class Declared:
         return await self._declarer.depth(queue)
 
     async def checkpoint_depth(self) -> int:
-        """Returns how many messages are ready in the checkpoint queues of all lanes, without those that bridges hold.
+        """Returns how many messages are ready in the checkpoint queues of all lanes. Messages that bridges hold do not
+        count.
 
         Raises:
             BrokerUnavailable

@@ -31,7 +31,7 @@ class Mended:
 
 
 async def mend_each(declarer: Declarer, unmet: Plan) -> Mended:
-    """Declares each exchange and queue of the plan by a call of its own, then binds those that exist.
+    """Declares each exchange and queue of the plan by a separate call, then binds the objects that exist.
 
     Raises:
         BrokerUnavailable

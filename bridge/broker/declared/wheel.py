@@ -35,8 +35,9 @@ class Wheel:
         lost: Callable[[], None],
     ) -> None:
         """Declares over `connection`. `publishers`: further connections. After the loss of any of these connections the
-        wheel is declared again: RabbitMQ may have closed it because somebody deleted an object. `turn`: held during
-        each declare. `lost`: called when an object was gone, because the queues of topics may be gone too."""
+        wheel is declared again: RabbitMQ may have closed the connection because somebody deleted an object. `turn`:
+        held during each declare. `lost`: called when an object was gone, because the queues of topics may be gone
+        too."""
         self.lanes = Lanes(connection, names)
         self._connection = connection
         self._publishers = publishers
@@ -95,8 +96,8 @@ class Wheel:
         return self._connection.generation + sum(publisher.generation for publisher in self._publishers)
 
     async def _declare(self, *, binds: bool) -> None:
-        """Declares the wheel. Without `binds`, it does not declare the bindings of an existing wheel: they are half of
-        the work, and the watch and failed publishes find missing ones."""
+        """Declares the wheel. `binds` False: if the wheel exists, skips the bindings, which are half of the work.
+        Missing bindings are then found by `loops/watch.py`, or by a publish that fails."""
         generation = self._generations
         whole = plan.core(self._names) + plan.slots(self._names)
         # Queues are declared in the plan's order: if the last one exists, all do.

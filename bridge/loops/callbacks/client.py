@@ -59,7 +59,8 @@ class _CheckedBackend(httpcore2.AnyIOBackend):
 
 
 class Client:
-    """Keeps at most `connections` connections for each scheme, to all receivers together."""
+    """Posts callbacks to receivers. Opens at most `connections` connections for each scheme (http, https), over all
+    receivers."""
 
     def __init__(
         self, resolver: Resolver, allowed: Sequence[Allowed], tls: ssl.SSLContext, *, connections: int

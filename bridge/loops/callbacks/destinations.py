@@ -31,7 +31,7 @@ class Destinations:
         self._services = services
 
     def of(self, subscription: Subscription, message: Message) -> Destination:
-        """Returns the receiver of a message: the subscription's, or the one that the message names.
+        """Returns the receiver of a message: the subscription's receiver, or the receiver that the message names.
 
         Raises:
             NoDestination

@@ -46,8 +46,8 @@ def count(case: Case, counts: Counted | None, clock: StoreClock) -> None:
 def _lease_ended(item: Item, outcome: Asked) -> bool:
     """Whether the copy comes because no consumer has settled its lease.
 
-    A lease copy that could not be published, or was asked about again, has lost its kind. It is due when the lease
-    ends, and any other copy when its message is due.
+    A lease copy has lost its kind if it could not be published, or if the checkpoint asked about it again. Its due
+    moment then tells: it is the lease's end, later than the message's due moment.
     """
     kind = item.kind if isinstance(item, Due) else None
     if kind in (CopyKind.HOLD, CopyKind.CHECKED):

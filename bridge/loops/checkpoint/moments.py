@@ -33,9 +33,10 @@ def ask_at_ms(arrival: Arrival, now_ms: float) -> float:
 
 
 def first_asked_ms(arrival: Arrival, now_ms: float, ahead_ms: float) -> float:
-    """Returns the same for an arrival that has just left the wheel. `ahead_ms`: as in `StoreClock`.
+    """Returns what `ask_at_ms` returns, for an arrival that has just left the wheel. `ahead_ms`: as in `StoreClock`.
 
-    After a step ahead, a copy that seems late may be early: so it waits for what the wheel's shortness may be.
+    If Redis' clock may have jumped ahead, a copy that seems late may in fact be early. Then returns `now_ms` plus
+    `short_ms()`, the most ms by which a copy leaves the wheel early.
     """
     late = isinstance(arrival, Due) and arrival.waited_ms is not None and now_ms - arrival.copy.due_ms > STEP_MS
     return now_ms + short_ms() if late and ahead_ms > STEP_MS else ask_at_ms(arrival, now_ms)

@@ -79,9 +79,10 @@ class OpenedBundles:
 
 
 def step_of(late_ms: float, stood_ms: float | None, ahead_ms: float) -> float:
-    """Returns by how many ms the clock is ahead of the one that wrote a bundle's due moments; 0 if it may not be.
+    """Estimates by how many ms Redis' clock has jumped ahead since a bundle's due moments were written; 0: perhaps not
+    at all. `late_ms`: by how many ms the bundle is late by this clock.
 
     `stood_ms`: as in `Bundle.stood_ms`. A bundle may also be late because RabbitMQ was down, as that writes `x-death`
-    late. So only steps that this process has noticed count (`ahead_ms`, as in `StoreClock`).
+    late. So only jumps that this process has noticed count (`ahead_ms`, as in `StoreClock`).
     """
     return 0 if stood_ms is None else max(0, min(late_ms - stood_ms, ahead_ms))

@@ -22,7 +22,7 @@ _Far = tuple[int, Entry, float]
 """The delivery tag of the bundle, the entry, and the entry's due moment in ms of `monotonic()`."""
 
 _Group = tuple[str, CopyKind, int]
-"""What the copies of a bundle share: the topic, the kind, and the clock that wrote their due moments."""
+"""The topic, the kind and the corrected clock (`OpenBundle.clock`), which all copies of a new bundle share."""
 
 
 class Parking:
@@ -38,7 +38,7 @@ class Parking:
         self._ending = asyncio.Event()
 
     def add(self, bundle: OpenBundle, entries: Iterable[tuple[Entry, float]]) -> None:
-        """Adds copies of a bundle, each with what is left of its delay in ms."""
+        """Adds copies of a bundle, each with the rest of its delay in ms."""
         now_ms = monotonic() * 1_000
         far = [(bundle.tag, entry, now_ms + left_ms) for entry, left_ms in entries]
         if far:

@@ -41,8 +41,9 @@ _Unpacked = Due | Returned | Submission | Unusable
 
 
 class Session:
-    """Works on the deliveries of one channel. A delivery tag is valid on its channel only: on the next channel, an ack
-    with this tag would lose another delivery. So a session never gets deliveries or batch results of another session.
+    """Handles the deliveries of one channel of a checkpoint. A delivery tag is valid on its channel only: on the next
+    channel, an ack with this tag would lose another delivery. So a session never gets deliveries or batch results of
+    another session.
     """
 
     def __init__(self, context: Context, lane: int, status: Status) -> None:

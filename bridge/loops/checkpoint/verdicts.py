@@ -80,7 +80,8 @@ Decision = Hold | Drop | Perform
 
 
 def named(item: Due) -> NamedBefore:
-    """Returns what a record has named for certain, as the kind of a copy out of the wheel shows."""
+    """Returns which copies the message's record has certainly named before this copy came. Decides by the copy's kind
+    and epoch."""
     match item.kind:
         case CopyKind.PLAIN | CopyKind.CHECKED | CopyKind.RETRY:
             return NamedBefore.MESSAGE
@@ -205,8 +206,8 @@ def _held(copy: Copy, outcome: Outcome[FireVerdict], left_at_most_ms: int, kind:
 
 
 def _asked_kind(item: Due) -> CopyKind:
-    """Returns the kind of a copy that the checkpoint asks about again: not `PLAIN`, and one for which `named` returns
-    the same."""
+    """Returns the kind with which a copy goes back into the wheel, so that the checkpoint asks about it again: never
+    `PLAIN`. `named` gives the same result for this kind as for `item`."""
     if item.kind is CopyKind.RETRY:
         return item.kind
     before = named(item)

@@ -172,7 +172,7 @@ class Operations:
         work.lease = await self._stored.hold(work.lease)
 
     async def _fail(self, lease: Lease, stored: Stored, reason: str) -> None:
-        """Ends an operation as failed, because this process can't work on it. Its counts stay."""
+        """Ends an operation as failed, because this process can't carry it out. The operation keeps its counts."""
         failed = OperationState.FAILED
         await self._stored.save(lease, progress=stored.progress, work=b"", ended=failed, reason=reason)
 

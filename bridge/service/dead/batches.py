@@ -129,8 +129,8 @@ class DeadLetters:
 
     @asynccontextmanager
     async def _taken(self, of: _OfTopic) -> AsyncIterator[dict[Target, Taken]]:
-        """Takes the dead letters out of their queue. At the end of the context, RabbitMQ requeues those that were not
-        acknowledged."""
+        """Takes the dead letters out of their queue. At the end of the context, RabbitMQ requeues the unacknowledged
+        dead letters."""
         if not of.letters:
             yield {}
             return

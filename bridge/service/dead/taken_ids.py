@@ -78,8 +78,8 @@ def sight(letter: Copy, record: Record | None) -> Sight:
 
 
 def names(letter: Copy) -> list[str]:
-    """Returns the ids that the record of a dead letter may have, in the order in which it takes them. There are about a
-    dozen: no message can be sent under the last one, so it is never taken."""
+    """Returns the ids that the record of a dead letter may have, in the order in which the record takes them. There are
+    about a dozen ids. No client can send a message under the last id, so the record keeps that id."""
     found = [letter.id]
     while may_be_sent(found[-1]):
         found.append(aside_id(found[-1], letter.nonce))

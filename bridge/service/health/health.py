@@ -39,8 +39,8 @@ NOT_WATCHED: Final[Watching] = _NotWatched()
 class Health:
     """The health of one process or pool. `ok`: a send would succeed now, and no finding breaks a promise; False while
     the process stops. `parts`: the state of the broker, the store and each loop by name, which is "ok" or the reason
-    why not. While the process stops, it is a part too. `findings`: what an operator should look at. `policies`: says
-    whether the watch reads RabbitMQ's policies."""
+    why not. While the process stops, `process` is a part too. `findings`: what an operator should look at. `policies`:
+    says whether the watch reads RabbitMQ's policies."""
 
     ok: bool
     parts: Mapping[str, str]
@@ -50,7 +50,7 @@ class Health:
 
 _HARMFUL: Final = frozenset({"access"})
 """The loops without which a process should get no calls. A process whose loop `access` fails can't read tokens, and
-still accepts revoked ones. If any other loop fails, the process still takes and hands out messages, and the loops of
+still accepts revoked tokens. If any other loop fails, the process still takes and hands out messages, and the loops of
 other processes do that loop's work."""
 
 

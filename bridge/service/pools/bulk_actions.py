@@ -87,8 +87,8 @@ class BulkActions:
         return Applied(matched=matched, progress=progress)
 
     async def portion(self, bulk: Bulk, cursor: str | None, limit: int = PORTION) -> Portion:
-        """Finds the next messages that match, by due moment. It may find fewer than `limit`, and even none, before the
-        last portion.
+        """Finds the next messages that match, by due moment. A portion before the last may have fewer messages than
+        `limit`, or none.
 
         Raises:
             NotFound: the filter names one topic, and that topic does not exist.
@@ -133,9 +133,9 @@ class BulkActions:
         return first[: min(matched, AT_ONCE)], matched
 
     async def _count(self, bulk: Bulk, found: Sequence[Found]) -> int:
-        """Counts the found messages that match. The index entry alone is proof in two cases. A leased message was due
-        when the action began, or a waiting message is due later than that. Other entries may be of forgotten records,
-        so the method reads their records."""
+        """Counts the found messages that match. The index entry alone is enough for a leased message that was due when
+        the action began. It is also enough for a waiting message that is due later. For all other entries the method
+        reads the records, because Redis may have forgotten some."""
         unsure = [one for one in found if one.state is not State.LEASED and one.due_ms <= bulk.began_ms]
         unsure += [one for one in found if one.due_ms > bulk.began_ms and one.state is not State.WAITING]
         at_goal = sum(one.due_ms == bulk.due_ms and one.due_ms > bulk.began_ms for one in found)

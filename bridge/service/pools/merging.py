@@ -18,13 +18,13 @@ Position = tuple[int, str, str]
 
 BELOW_IDS, ABOVE_IDS = "\x01", "\x7f"  # every id is between them
 A_ROUND: Final = 2_000
-"""The most entries that one round looks at. With more indexes than this, it looks at one entry of each."""
+"""The most entries that one round reads. With more indexes than this, a round reads one entry of each index."""
 
 CALL_COST: Final = 20
-"""The cost of one call about an index: it takes as much time as to look at this many entries."""
+"""The cost of one call about an index. The call takes as much time as to read this many entries."""
 
 MOST_COST: Final = 20_000
-"""The cost after which a page ends, however few messages it has. The first look at each index does not count."""
+"""The cost after which a page ends, however few messages it has. The first call about each index does not count."""
 
 
 class Index(NamedTuple):
@@ -36,7 +36,7 @@ class Index(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request to look at `limit` entries of an index after the entry `cursor`. `cursor` None: from the beginning."""
+    """A request to read `limit` entries of an index after the entry `cursor`. `cursor` None: from the beginning."""
 
     index: Index
     cursor: Entry | None
@@ -45,8 +45,8 @@ class Ask:
 
 class Merge:
     """The merge for one page. `behind`: the position where the previous page ended; None: this is the first page.
-    `a_call`: the most entries that one call looks at. `position`: where this page ends so far. `looked`: how many
-    entries were looked at."""
+    `a_call`: the most entries that one call reads. `position`: where this page ends so far. `looked`: how many entries
+    were read."""
 
     def __init__(self, indexes: Iterable[Index], order: Order, behind: Position | None, *, a_call: int) -> None:
         self._descends = order is Order.DESC
@@ -99,8 +99,8 @@ class Merge:
         """Returns the next entries in order, up to `most`, as far as no unread entry can come before them.
 
         Moves `position` behind the returned entries. If the call returns all entries that can be taken now, `position`
-        moves on to the point up to which every index was read. So the next page does not look at the entries before
-        this point again.
+        moves on to the point up to which every index was read. So the next page does not read the entries before this
+        point again.
         """
         self._known.sort(key=_position, reverse=self._descends)
         certain = self._known

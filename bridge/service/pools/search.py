@@ -29,7 +29,7 @@ MOST_READ: Final = 2_000
 """How many records a page by reason reads at most. Only the record has the reason."""
 
 _A_CALL: Final = 500
-"""The most entries that one call looks at. Such a call takes a millisecond, in which Redis serves nobody else."""
+"""The most entries that one call reads. Such a call takes a millisecond, in which Redis serves nobody else."""
 
 _RECORDS_AT_ONCE: Final = 500
 _CALLS_AT_ONCE: Final = 250
@@ -41,7 +41,7 @@ Sees = Callable[[str], bool]
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FoundPage:
     """A page of a search. `next_cursor`: for the next page; None: this page is the last. A page before the last may
-    have fewer messages than its limit, and even none."""
+    have fewer messages than its limit, or none."""
 
     items: list[Found]
     next_cursor: str | None

@@ -41,8 +41,8 @@ class Arrivals:
             self._noting = background.begin(self._note_all(), "note arrivals")
 
     async def noted(self, copies: Sequence[Copy | Record]) -> list[bool]:
-        """Returns for each copy whether its arrival is noted. A record in `copies` stands for the copy that the record
-        names.
+        """Returns for each copy whether its arrival is noted. For a record in `copies`, asks about the copy that the
+        record names.
 
         Raises:
             StoreUnavailable

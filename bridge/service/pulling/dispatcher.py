@@ -36,7 +36,7 @@ _HEARD_S: Final = 0.1
 """For this long after a lease, pulls assume that RabbitMQ and Redis answer."""
 
 _SILENT_S = 20.0
-"""A feed that gets no message for this long is opened anew, however many pulls come: its node may have lost the queue,
+"""A feed that gets no message for this long is opened again, however many pulls come. Its node may have lost the queue,
 or a message on its way."""
 
 

@@ -41,8 +41,8 @@ LARGEST: Final = 16_384
 """The longest body of a delivery that is kept unacknowledged, in bytes. So all together take at most 16 MiB."""
 
 _TOGETHER_S: Final = 0.005
-"""How long a settled delivery waits for other ones, so that one frame acknowledges all: each ack frame costs
-RabbitMQ."""
+"""How long a settled delivery waits for other settled deliveries. One frame then acknowledges all; RabbitMQ needs time
+for each ack frame."""
 
 _RETRY_S: Final = 0.5
 
@@ -177,7 +177,8 @@ class UnackedLeases:
                 await self._ending.wait()
 
     def _acknowledge(self, leases: Iterable[_Lease]) -> None:
-        """Forgets leases, and acknowledges their deliveries within 5 ms, together with further ones."""
+        """Forgets the leases. Acknowledges their deliveries within 5 ms, together with deliveries that are added in
+        that time."""
         self._settled += [lease for lease in leases if self._forget(lease)]
         if self._settled and (self._acknowledging is None or self._acknowledging.done()):
             self._acknowledging = log_scope.shared_task(self._acknowledge_settled())

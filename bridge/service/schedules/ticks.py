@@ -118,7 +118,9 @@ def latest_position_ms(rules: Rules, now_ms: int) -> int:
 
 
 def wake_ms(timing: Timing, rules: Rules, name: str, position_ms: int) -> int | None:
-    """Returns when to plan a schedule next, in Unix ms; None: no tick follows."""
+    """Returns when to plan a schedule next, in Unix ms: some time before its first tick after `position_ms`
+    (`lead_ms`). None: no tick follows. `position_ms`: the bridge has decided about all ticks up to this moment, in Unix
+    ms."""
     tick = next(ticks(timing, name, position_ms), None)
     return None if tick is None else tick.at_ms - lead_ms(rules)
 

@@ -82,8 +82,8 @@ class Acceptance:
         self._ids: dict[tuple[str, str], int] = {}  # by topic and id: the tag of the message being accepted under it
 
     def apart(self, submissions: Sequence[Submission]) -> list[list[Submission]]:
-        """Groups messages by the Redis server that has the intents of their topics. A server that is away then delays
-        only its own group."""
+        """Groups messages by the Redis server that keeps the intents of their topics (`StoredIntents`). Returns the
+        messages of each server. A server that is away then delays only its own group."""
         groups = self._intents.apart([one.topic for one in submissions])
         return [[submissions[at] for at in indexes] for indexes in groups]
 
@@ -133,7 +133,7 @@ class Acceptance:
         """Ends the session, so that other sessions can take over its messages at once. No other method may be called
         after it.
 
-        If a Redis server does not answer, other sessions have to wait until they see that this one has ended.
+        If a Redis server does not answer, other sessions have to wait until they see that this session has ended.
         """
         topics = list({note.topic for note in (*self._left, *(item.note for item in self._items.values()))})
         for indexes in self._intents.apart(topics):
@@ -246,7 +246,8 @@ class Acceptance:
             await self._intents.done(notes)
 
     async def _forget_each(self, notes: Sequence[Note]) -> list[Note]:
-        """Removes intents from Redis. Returns those that it could not remove, because their server is away."""
+        """Removes intents from Redis. Returns the keys of intents that it could not remove, because their server is
+        away."""
         left: list[Note] = []
         for indexes in self._intents.apart([note.topic for note in notes]):
             of_server = [notes[at] for at in indexes]

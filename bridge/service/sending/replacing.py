@@ -2,7 +2,8 @@
 
 `succession.py` publishes the successor before the record names it, so at every moment either the old or the new message
 is live. A crash in between leaves the old message, and a copy of the new message. A minute after that copy is due, the
-checkpoint puts it in place of the old message, or releases it under an id of its own if the old message has moved on.
+checkpoint puts it in place of the old message. If the old message has moved on, the checkpoint releases the copy under
+an id of its own.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class Subscriptions:
         )
 
     async def remove(self, topic: str) -> None:
-        """Removes the topic's subscription. Calls in flight go on to their end; no process begins another.
+        """Removes the topic's subscription. Calls in flight finish; no process begins another call.
 
         Raises:
             NotFound: the topic has no subscription.

@@ -32,15 +32,16 @@ def is_kept(field: Field) -> bool:
 
 
 class KeptFields:
-    """The hashes of one pool. Every method may raise StoreUnavailable."""
+    """Reads and adds fields of one pool's Redis hashes: subscriptions, tokens, given names, and lmstfy's tokens, limits
+    and names. Every method may raise StoreUnavailable."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
         self._keys = keys
 
     async def all(self, namespaces: Collection[str], pool: str) -> AsyncIterator[Field]:
-        """Yields all fields except those that hold the version of a hash. `namespaces` and `pool` select the tokens of
-        lmstfy's wire."""
+        """Yields all fields except the version of each hash. `namespaces` and `pool` select the tokens of lmstfy's
+        wire."""
         of_lmstfy = [self._keys.lmstfy_tokens(pool, namespace) for namespace in sorted(namespaces)]
         plain = [self._keys.subscriptions, self._keys.tokens, self._keys.given_names]
         for key in [*plain, self._keys.lmstfy_limits, self._keys.lmstfy_names, *of_lmstfy]:

@@ -11,7 +11,7 @@ from bridge.store.replies import whole
 from bridge.store.scripts import SCRIPTS
 
 MOST: Final = 1_000
-"""The highest limit. A count looks at each topic that the token has made, and Redis serves nobody else meanwhile."""
+"""The highest limit. A count reads each topic that the token has made, and Redis serves nobody else meanwhile."""
 _HOLD_MS: Final = 60_000  # longer than any declare of a topic's queues
 _KEEP_MS: Final = 365 * 86_400_000
 

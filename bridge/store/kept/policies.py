@@ -24,7 +24,7 @@ class StoredPolicies:
         self._keys = keys
 
     async def get(self, topic: str) -> bytes | None:
-        """Returns the policy as it is stored; None if there is none. `read_policy` accepts either."""
+        """Returns the policy as it is stored; None if there is none. `read_policy` accepts both results."""
         return maybe(binary, await self._store.command("GET", self._keys.policy(topic)))
 
     async def get_many(self, topics: Sequence[str]) -> list[bytes | None]:

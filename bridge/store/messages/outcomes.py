@@ -58,7 +58,7 @@ class Told(Outcome[LookVerdict]):
 
 
 class NoRule(Exception):
-    """A script answered a verdict that this version does not name, so the bridge can't know what to do."""
+    """This version does not know the verdict that a script returned, so the bridge can't know what to do."""
 
     def __init__(self, call: Call[object], verdict: bytes) -> None:
         self.script_name, self.topic, self.message_id = call.script.name, call.topic, call.message_id

@@ -36,10 +36,10 @@ _AS_IT_IS: Final = "-"
 
 
 class NamedBefore(StrEnum):
-    """What a record has named for certain before a copy came, in the words of lua/fire.lua."""
+    """The copies that a record has certainly named before a copy came. The values are those of lua/fire.lua."""
 
-    MESSAGE = "message"  # the copy, or one of its message before it
-    FORMER = "former"  # one of its message, or of the message that it was to replace
+    MESSAGE = "message"  # this copy, or an earlier copy of its message
+    FORMER = "former"  # a copy as above, or a copy of the message that this one replaces
     NOTHING = ""
 
 

@@ -98,7 +98,8 @@ class RedisServer:
         return [list(range(len(keys)))]
 
     async def close_idle(self) -> None:
-        """Closes the connections that are not in use. Their next users open new ones, perhaps to another server."""
+        """Closes the connections that are not in use. The next callers open new connections, perhaps to another
+        server."""
         await self._pool.disconnect(inuse_connections=False)
 
     async def close(self) -> None:
