@@ -56,24 +56,23 @@ class Settings(BaseSettings):
     [cluster](clusters.md#a-cluster-of-rabbitmq), separated by commas. A URL may end with `?heartbeat=5` (seconds, 0 for
     none) and `auth=external` (by certificate)"""
     redis_url: RedisUrl = "redis://127.0.0.1:6379/0"
-    """Redis: one server, Sentinel, or a Redis Cluster, see
-    [the forms](clusters.md#redis-one-server-sentinel-cluster)"""
+    """Redis: one server, Sentinel or a Redis Cluster ([forms](clusters.md#redis-one-server-sentinel-cluster))"""
     management_url: ManagementUrl = None
-    """RabbitMQ's management API with user and password; the bridge reads arguments, bindings and policies there, see
-    [health](runbook.md#health)"""
+    """RabbitMQ's management API with user and password, for arguments, bindings and policies
+    ([health](runbook.md#health))"""
     pools: PoolsByName = None
-    """further pairs of RabbitMQ and Redis, and their namespaces, see [pools](clusters.md#pools)"""
+    """further pairs of RabbitMQ and Redis, and their namespaces ([pools](clusters.md#pools))"""
     tls_ca: PemFile = None
-    """the authority that signs the servers' certificates; the system's if unset, see [TLS](security.md#tls)"""
+    """the authority that signs the servers' certificates; the system's if unset ([TLS](security.md#tls))"""
     tls_cert: PemFile = None
     """the bridge's own certificate, for servers that ask for one"""
     tls_key: PemFile = None
     """its key, if a separate file holds it"""
     roles: RolesOption = EVERY_ROLE
-    """the work of this process, see [roles](sizing.md#roles)"""
+    """the work of this process ([roles](sizing.md#roles))"""
     workers: Annotated[int, Field(ge=1, le=64), Unit("processes")] = 1
-    """worker processes behind the same ports; from 2 on, one runs only the checkpoint, see [several
-    processes](sizing.md#several-processes)"""
+    """worker processes behind the same ports; from 2 on, one runs only the checkpoint ([several
+    processes](sizing.md#several-processes))"""
     http_host: Address = "127.0.0.1"
     """the API listens here"""
     http_port: Annotated[int, Field(ge=0, le=65_535), Unit("port")] = 8080
@@ -81,46 +80,45 @@ class Settings(BaseSettings):
     reuse_port: bool = False
     """several processes share the port; the kernel spreads the connections"""
     http_cert: PemFile = None
-    """the certificate of the bridge's port, with its chain; the port then speaks https, see [TLS](security.md#tls)"""
+    """the certificate of the bridge's port, with its chain; the port then speaks https ([TLS](security.md#tls))"""
     http_key: PemFile = None
     """its key, if a separate file holds it"""
     access: Literal["tokens", "open"] | None = None
-    """whether a request needs a token, see [tokens](security.md#tokens); unset: open on loopback, on other addresses
-    the process exits with code 2"""
+    """whether a request needs a [token](security.md#tokens); unset: open on loopback, on other addresses the process
+    exits with code 2"""
     tokens_file: Annotated[Path | None, Unit("JSON file")] = None
     """the tokens; replaces the tokens in Redis"""
     max_connections: Annotated[int, Field(ge=1), Unit("connections")] = 4_096
-    """open connections of this process at most, see [request limits](security.md#request-limits)"""
+    """open connections of this process at most ([request limits](security.md#request-limits))"""
     max_buffered: Annotated[int, Field(ge=1024 * 1024), Unit("bytes")] = 64 * 1024 * 1024
-    """the bodies of all large requests of this process together, and as many bytes of answers that clients have not
-    read, see [request limits](security.md#request-limits); at least 1 MiB"""
+    """bodies of all large requests of this process together, and as many bytes of answers that clients have not read
+    ([request limits](security.md#request-limits)); at least 1 MiB"""
     max_head: Annotated[int, Field(ge=1_024, le=1024 * 1024), Unit("bytes")] = 32 * 1024
-    """a request's first line and headers at most (431); a path with its query may use a quarter of it (414)"""
+    """a request's first line and headers at most (431); a path with its query may use a quarter (414)"""
     client_timeout: DurationMs = 20_000
-    """time limit for a whole head, for each 64 KiB of a body (408), and for the client to read each 64 KiB of an
-    answer"""
+    """time limit for a whole head, each 64 KiB of a body (408), and the reading of each 64 KiB of an answer"""
     keep_alive: DurationMs = 75_000
     """longest idle time of a connection between requests; clients and load balancers keep one for 60 s"""
 
     prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$"), Unit("name")] = "delay"
-    """prefix of all names of the wheel; another prefix is another wheel beside the first"""
+    """prefix of all names of the wheel; another prefix is another wheel"""
     ready_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,40}$"), Unit("name")] = "ready."
-    """prefix of a ready queue's name, before the topic"""
+    """prefix of a ready queue's name"""
     dead_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,40}$"), Unit("name")] = "dead."
-    """prefix of a dead-letter queue's name, before the topic"""
+    """prefix of a dead-letter queue's name"""
     redis_prefix: Annotated[str, Field(pattern=r"^[^{}/]{1,40}$"), Unit("name")] = "delay"
     """prefix of all keys"""
     lanes: Annotated[int, Field(ge=1, le=64), Unit("lanes")] = 1
-    """wheels side by side, 1 to 64; a message's id selects its lane, see [lanes](../topology.md#lanes)"""
+    """wheels side by side, 1 to 64; a message's id selects its [lane](../topology.md#lanes)"""
     index_buckets: Annotated[int, Field(ge=1, le=256), Unit("buckets")] = 1
-    """buckets of each topic's index and records, 1 to 256; they spread one topic over a [Redis
+    """buckets of each topic's index and records, 1 to 256; they spread a topic over a [Redis
     Cluster](clusters.md#redis-one-server-sentinel-cluster); all bridges must use the number of the first"""
     delivery_limit: Annotated[int, Field(ge=1), Unit("deliveries")] = 20
     """deliveries to AMQP consumers before RabbitMQ dead-letters a message from its ready queue; fixed when the queue is
     declared"""
 
     keep_body_max: Bytes = 64 * 1024
-    """a larger body is not kept in Redis; its message can't be shown, run now or moved earlier; 0 keeps none; a topic's
+    """Redis keeps no larger body; its message can't be shown, run now or moved earlier; 0 keeps none; a topic's
     `keep_body_max` counts first"""
     wire_keep_body_max: Annotated[Annotated[int, Field(ge=0)] | None, Unit("bytes")] = None
     """the largest body that is kept of a message sent over a [wire](../wires.md); unset: `BRIDGE_MAX_BODY`, see
@@ -130,8 +128,7 @@ class Settings(BaseSettings):
     max_retry: Annotated[int, Field(ge=0, le=10_000), Unit("deliveries")] = 3
     """deliveries after the first, if message and topic set no number"""
     ttl: DurationMs = 0
-    """time to live after the due moment, if message and topic set none; 0: none; not for clients of a
-    [wire](../wires.md)"""
+    """time to live after the due moment, if message and topic set none; 0: none; not over a [wire](../wires.md)"""
     backoff_first: Annotated[DurationMs, Field(le=LONGEST_DEFAULT_BACKOFF_MS)] = 1_000
     """wait before the first retry, if the topic sets no back-off; each further wait is twice as long; 0: failed
     messages are ready again at once ([retries](../guarantees.md#retries))"""
@@ -148,13 +145,13 @@ class Settings(BaseSettings):
     """the record of a deleted message, or of a ready message without a recorded ack, is kept for so long; must be
     longer than any outage of the broker"""
     idempotency_kept: DurationMs = 24 * 3_600_000
-    """a key in the header `Idempotency-Key` and the answer to its request are kept for so long
+    """a key in the header `Idempotency-Key` and its answer are kept for so long
     ([how](../sending.md#idempotency-key))"""
     idempotency_keys: Annotated[int, Field(ge=1, le=10_000_000), Unit("keys")] = 100_000
     """the keys that are kept of one token, each with an answer of 1 KiB on average; the oldest keys are removed
     first"""
     timeline: bool = True
-    """keeps the last 16 transitions of each message with its record, see [timelines](../redis.md#timelines)"""
+    """keeps the last 16 transitions of each message ([timelines](../redis.md#timelines))"""
 
     bundles: bool = True
     """copies whose moments lie near each other share a message ([bundles](../topology.md#bundles)); bundles are read
@@ -170,22 +167,22 @@ class Settings(BaseSettings):
     checkpoint_batch: Annotated[int, Field(ge=1), Unit("messages")] = 250
     """largest batch that the checkpoint releases together"""
     audit_every: DurationMs = 60_000
-    """interval between audits, which find messages whose copy was lost; 0: never"""
+    """interval between audits, which find lost copies; 0: never"""
     audit_grace: DurationMs = 60_000
     """a copy that is later than this counts as lost"""
     verify_every: DurationMs = 60_000
     """interval between checks of the servers; 0: at start only"""
     schedules_file: Annotated[Path | None, Unit("TOML or JSON file")] = None
-    """the schedules that a process with the role `checkpoint` puts at its start, and again after Redis was emptied, see
-    [the file](../schedules.md#the-file)"""
+    """the schedules that a process with the role `checkpoint` puts at its start, and again after Redis was emptied
+    ([the file](../schedules.md#the-file))"""
     drain: DurationMs = 500
-    """after SIGTERM the bridge still takes calls for so long; `/health/ready` answers 503 and each answer closes its
+    """after SIGTERM the bridge takes calls for so long; `/health/ready` answers 503 and each answer closes its
     connection"""
     grace: DurationMs = 10_000
     """time for running work after SIGTERM"""
 
     push_allow: PushAllow = None
-    """callbacks may go there, and to public addresses, see [callbacks](security.md#callbacks)"""
+    """callbacks may go there, and to public addresses ([callbacks](security.md#callbacks))"""
     camellia: bool = True
     """[camellia's wire](../wires.md)"""
     ouqiang: bool = True
@@ -203,7 +200,7 @@ class Settings(BaseSettings):
     lmstfy: bool = True
     """[lmstfy's wire](../wires/lmstfy.md), under `/api/`"""
     lmstfy_port: PortOrNone = None
-    """the lmstfy API on a second port of `BRIDGE_HTTP_HOST`; the original listens on 7777"""
+    """lmstfy's API on a second port of `BRIDGE_HTTP_HOST`; the original listens on 7777"""
     lmstfy_admin_port: PortOrNone = None
     """lmstfy's admin calls; the original listens on 7778"""
     lmstfy_admin_host: Address = "127.0.0.1"
@@ -236,12 +233,11 @@ class Settings(BaseSettings):
     door_max_connections: Annotated[int, Field(ge=1, le=65_535), Unit("connections")] = 1_024
     """clients of a door at most; further connections are closed at once"""
     door_plain: ExchangeNames = None
-    """exchanges, with commas between them, to which publishes pass unchanged although they have an `x-delay`"""
+    """exchanges, with commas between them, to which publishes with an `x-delay` pass unchanged"""
     access_log: bool = False
-    """logs one line for each request, see [the access log](runbook.md#the-access-log)"""
+    """logs one line for each request ([the access log](runbook.md#the-access-log))"""
     metrics_topics: Annotated[int, Field(ge=0, le=10_000), Unit("topics")] = 200
-    """topics with a label of their own in `/metrics`, at most 10000; all others share `_other`, see
-    [metrics](../metrics.md#topics)"""
+    """topics with a label in `/metrics`, at most 10000; all others share `_other` ([metrics](../metrics.md#topics))"""
     log_format: Literal["json", "console"] = "json"
     """form of the log"""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

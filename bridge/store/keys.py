@@ -210,6 +210,7 @@ class Keys:
         return f"{base}a/{message_id}"
 
     def bucket(self, message_id: str) -> int:
+        # Without the suffix: a dead letter whose id is used again keeps its bucket.
         return crc32(taken_id(message_id).encode()) % self.buckets if self.buckets > 1 else 0
 
     def home(self, topic: str, message_id: str) -> str:

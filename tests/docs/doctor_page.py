@@ -21,12 +21,12 @@ delaybridge doctor
 delaybridge doctor --all --json
 ```
 
-It reads the settings of [`serve`](settings.md), looks at the servers itself, and asks a bridge for its health if one
-answers. Without settings it looks at the servers of a running `make run`. It needs the rights of a bridge, and changes
-nothing. It publishes two messages that RabbitMQ drops, to see whether publishers are blocked. It shows no password.
+Run it on the machine of the bridge, with its environment and as its user. It reads the settings of
+[`serve`](settings.md), or without settings looks at the servers of a running `make run`. It also asks a bridge for its
+health: that of `--url` or `BRIDGE_URL`, otherwise the one where `serve` would listen.
 
-Run it on the machine of the bridge, with its environment and as its user: ports, limits and files are of this machine.
-The bridge is the one of `--url` or `BRIDGE_URL`. Otherwise it is the one where `serve` would listen.
+It needs the rights of a bridge, changes nothing, and shows no password. To see whether publishers are blocked, it
+publishes two messages that RabbitMQ drops.
 
 | state | meaning |
 | --- | --- |
@@ -35,13 +35,11 @@ The bridge is the one of `--url` or `BRIDGE_URL`. Otherwise it is the one where 
 | `not checked` | the check could not be made; `found` has the reason |
 | `ok` | nothing was found; only `--all` lists it |
 
-Columns have one line for all checks that could not be made for the same reason, with their numbers.
+The exit code is 1 if there is an error or a warning, otherwise 0. With `--strict` it is also 1 if a check could not be
+made. `--json` prints one object a line with the members `check`, `state`, `title`, `found` and `docs`. A fault also has
+`cause`, `effect` and `remedy`.
 
-The exit code is 0 if there is no fault, and 1 if there is an error or a warning. With `--strict` it is also 1 if a
-check could not be made. `--json` prints one object a line with the members `check`, `state`, `title`, `found` and
-`docs`. A fault also has `cause`, `effect` and `remedy`.
-
-Two settings of RabbitMQ are in no check, as RabbitMQ shows them to no client. `rabbitmqctl environment` prints them:
+RabbitMQ shows two settings to no client, so no check reads them. `rabbitmqctl environment` prints them:
 
 * `consumer_timeout` in `rabbitmq.conf`. It must be 30 minutes or more, as by default.
 * `dead_letter_worker_consumer_prefetch` in `advanced.config`. Check [226](#226-expired-messages-stay-in-a-slot) sees

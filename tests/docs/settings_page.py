@@ -27,12 +27,12 @@ _LINK = re.compile(r"\[([^\]]*)\]\(([^)]*)\)")
 INTRODUCTION = """\
 # Settings
 
-A setting comes from one of these places. A later one wins over an earlier one:
+A setting comes from one of these places. A later one wins:
 
 | source | where |
 | --- | --- |
-| `default` | the [table](#table) below |
-| `file` | the [settings file](#the-settings-file), which `BRIDGE_CONFIG` or the option `--config` names |
+| `default` | the [table](#table) |
+| `file` | the [settings file](#the-settings-file) of `BRIDGE_CONFIG` or `--config` |
 | `secret` | a [file of a secret](#passwords): in the folder `BRIDGE_SECRETS_DIR`, or named by a variable |
 | `credential` | a file in the folder of [systemd's credentials](systemd.md#credentials) |
 | `environment` | the variable, such as `BRIDGE_AMQP_URL` |
@@ -40,24 +40,23 @@ A setting comes from one of these places. A later one wins over an earlier one:
 `delaybridge config show` lists each setting with its value and its source, and masks passwords. `delaybridge config
 check` reads everything as `serve` does, and ends with code 2 if a setting is wrong.
 
-A duration is a number of milliseconds, or one of these forms: `1500ms`, `90s`, `15m`, `2h`, `7d`, `1h30m`, `PT1H30M`.
+A duration is a number of milliseconds, or has one of these forms: `1500ms`, `90s`, `15m`, `2h`, `7d`, `1h30m`,
+`PT1H30M`.
 
-A variable, a key of the settings file or a file of secrets that is no setting stops every command that needs settings.
-The exit code is 2, and the message names the nearest setting. Passed over are `BRIDGE_TEST_…` and the variables that
-Kubernetes sets for a Service whose name begins with `bridge`.
+A variable, key or file of secrets that is no setting ends every command that needs settings with code 2. The bridge
+passes over `BRIDGE_TEST_…` and the variables that Kubernetes sets for a Service whose name begins with `bridge`.
 
 `delaybridge topology`, `token` and `audit` ask the servers of a running `make run` if the environment names neither a
-server nor a file. They say so on standard error.
+server nor a file.
 
-`BRIDGE_URL`, `BRIDGE_TOKEN`, `BRIDGE_CA`, `BRIDGE_CERT` and `BRIDGE_KEY` are no settings of a bridge. Client commands
-such as `delaybridge send` read them ([the command line](../cli.md#which-bridge)).
-
-The variables `OTEL_…` of OpenTelemetry switch [spans](tracing.md#variables) on.
+`BRIDGE_URL`, `BRIDGE_TOKEN`, `BRIDGE_CA`, `BRIDGE_CERT` and `BRIDGE_KEY` are for [client
+commands](../cli.md#which-bridge), and no settings of a bridge. The variables `OTEL_…` switch
+[spans](tracing.md#variables) on.
 
 ## The settings file
 
-The keys of the TOML file are the names of the variables in lower case and without `BRIDGE_`. A value is a text, a
-number, `true` or `false`. A list of texts becomes words with commas between them, and a table becomes JSON:
+The keys of the TOML file are the names of the variables in lower case, without `BRIDGE_`. A value is a text, a number,
+`true` or `false`. A list becomes words with commas between them, and a table becomes JSON:
 
 ```toml
 roles = ["api", "push"]
@@ -84,13 +83,13 @@ ports and servers from the environment alone.
 REST = """
 ## Further variables
 
-`make run` reads these settings too, and two more. `BRIDGE_LOCAL_DIR` is the folder of the data, `.local` by default.
+`make run` reads these settings and two more. `BRIDGE_LOCAL_DIR` is the folder of the data, `.local` by default.
 `PYTHON` is the interpreter that makes `.venv`. `make run` writes all addresses to `.local/run.json`.
 
 ## Passwords
 
-Passwords in URLs appear in no log, answer or error. Percent-encode each character of a password that is neither a
-letter nor a digit. Every user of the machine can read the options of a command, so give no password there.
+No log, answer or error shows passwords of URLs. Percent-encode each character of a password that is neither a letter
+nor a digit. Every user of the machine can read the options of a command, so give no password there.
 """
 
 SECRETS_TEXT = """\
