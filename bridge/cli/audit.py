@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated
 
 import orjson
@@ -25,6 +26,7 @@ from bridge.settings.settings import Settings
 app = App()
 
 _BEHIND = "the checkpoint is behind, so copies are late and not lost; nothing was checked. Run the audit again later"
+_FELL_BEHIND = "the checkpoint has fallen behind meanwhile, so not everything was checked. Run the audit again later"
 
 
 @app.command()
@@ -43,37 +45,52 @@ def audit(
     whole = read_settings()
     settings = pool_of(whole, pool)
     configure(settings)  # otherwise warnings would be printed into the output
+    overdue: list[Overdue] = []
+    is_whole, away = False, None
     try:
-        overdue = asyncio.run(_find_overdue(settings, repair))
+        is_whole = asyncio.run(_find_overdue(settings, overdue, repair=repair))
     except Unavailable as error:
-        end_unavailable("audit", error, settings)
-    if overdue is None:
-        failures.end("audit", _BEHIND)
+        away = error
     repaired = sum(message.done is not None for message in overdue)
-    if repair:
-        asyncio.run(_record(whole, repaired))
+    if repair and (is_whole or repaired):
+        try:
+            asyncio.run(_record(whole, repaired))
+        except Unavailable as error:
+            away = away or error
+    if is_whole or overdue:
+        _print(overdue, repaired, json=json)
+    if away is not None:
+        end_unavailable("audit", away, settings)
+    if not is_whole:
+        failures.end("audit", _FELL_BEHIND if overdue else _BEHIND)
+    if any(message.done is None for message in overdue):
+        raise typer.Exit(failures.FAILED)
+
+
+def _print(overdue: Sequence[Overdue], repaired: int, *, json: bool) -> None:
     if json:
         typer.echo(orjson.dumps([_row(message) for message in overdue], option=orjson.OPT_INDENT_2).decode())
     else:
         for message in overdue:
             typer.echo("  ".join(f"{name}={value}" for name, value in _row(message).items()))
         typer.echo(f"{len(overdue)} overdue, {repaired} repaired.")
-    if any(message.done is None for message in overdue):
-        raise typer.Exit(failures.FAILED)
 
 
-async def _find_overdue(settings: Settings, repair: bool) -> list[Overdue] | None:
-    """Runs the audit and returns all overdue messages. None: the checkpoint is behind, so nothing could be checked.
-    `repair`: publishes the messages again."""
+async def _find_overdue(settings: Settings, overdue: list[Overdue], *, repair: bool) -> bool:
+    """Runs the audit, and adds the overdue messages of each pass to `overdue`. Returns False if the checkpoint is
+    behind, so not all records could be checked. `repair`: publishes the messages again.
+
+    Raises:
+        Unavailable: a server did not answer.
+    """
     service = Service(settings)
     audit_pass = Audit(service.context)
-    overdue: list[Overdue] = []
     try:
         while (page := await audit_pass.run_once(repair=repair)) is not None:
             overdue += page.found
             if page.last:
-                return overdue
-        return None
+                return True
+        return False
     finally:
         await service.close()
 

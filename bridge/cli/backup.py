@@ -54,7 +54,8 @@ def backup(file: _File, *, json: _Json = False, pool: _Pool = DEFAULT) -> None:
             counts = asyncio.run(_back_up(settings, pool, output))
     except Unavailable as error:
         end_unavailable("backup", error, settings)
-    _end("backup", counts, as_json=json)
+    _print("backup", counts, as_json=json)
+    _end_without_bodies("backup", counts)
 
 
 @app.command()
@@ -68,15 +69,26 @@ def restore(file: _File, *, json: _Json = False, pool: _Pool = DEFAULT) -> None:
     whole = read_settings()
     settings = pool_of(whole, pool)
     configure(settings)
+    counts: Counter[str] = Counter()
+    stopped: BadBackup | Unavailable | None = None
     try:
         with _opened(file, "restore", os.O_RDONLY) as lines:
-            counts = asyncio.run(_restore(settings, pool, lines))
-        asyncio.run(_record(whole, counts))
-    except BadBackup as error:
-        failures.end("restore", f"{file}: {error}")
-    except Unavailable as error:
-        end_unavailable("restore", error, settings)
-    _end("restore", counts, as_json=json)
+            asyncio.run(_restore(settings, pool, lines, counts))
+    except (BadBackup, Unavailable) as error:
+        stopped = error
+    if stopped is None or counts["messages"]:
+        try:
+            asyncio.run(_record(whole, counts))
+        except Unavailable as error:
+            stopped = stopped or error
+        _print("restore", counts, as_json=json)
+    match stopped:
+        case BadBackup():
+            failures.end("restore", f"{file}: {stopped}")
+        case Unavailable():
+            end_unavailable("restore", stopped, settings)
+        case None:
+            _end_without_bodies("restore", counts)
 
 
 async def _back_up(settings: Settings, pool: str, output: BinaryIO) -> Counter[str]:
@@ -96,7 +108,8 @@ async def _write(lines: AsyncIterator[bytes], output: BinaryIO) -> None:
     output.flush()
 
 
-async def _restore(settings: Settings, pool: str, lines: BinaryIO) -> Counter[str]:
+async def _restore(settings: Settings, pool: str, lines: BinaryIO, counts: Counter[str]) -> None:
+    """Restores the lines. Adds what was restored to `counts`, also if an error ends the restore."""
     service = Service(settings, pool=pool)
     restoring = Restore(service)
     try:
@@ -106,8 +119,8 @@ async def _restore(settings: Settings, pool: str, lines: BinaryIO) -> Counter[st
     except (BrokerUnfit, StoreUnfit) as error:
         failures.end("restore", str(error), failures.UNFIT)
     finally:
+        counts.update(restoring.counts)
         await service.close()
-    return restoring.counts
 
 
 async def _record(settings: Settings, counts: Counter[str]) -> None:
@@ -133,9 +146,13 @@ def _opened(file: Path, command: str, flags: int) -> Iterator[BinaryIO]:
         yield opened
 
 
-def _end(command: str, counts: Counter[str], *, as_json: bool) -> None:
+def _print(command: str, counts: Counter[str], *, as_json: bool) -> None:
     text = orjson.dumps(counts).decode() if as_json else ", ".join(counted(n, name) for name, n in counts.items())
     typer.echo(text if as_json else f"{text}.".replace("_", " "), err=command == "backup")
+
+
+def _end_without_bodies(command: str, counts: Counter[str]) -> None:
+    """Ends the command with code 1 if bodies are missing."""
     if counts["without_body"]:
         lost = counted(counts["without_body"], "messages")
         failures.end(command, f"{lost} without a body in Redis can't be restored")

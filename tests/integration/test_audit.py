@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import pytest_asyncio
 
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from bridge.loops.audit import Audit, Pass
+from bridge.model.errors import BrokerUnavailable
 from tests.command import command
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Json, due_ms
@@ -181,6 +184,35 @@ async def test_audit_command_changes_nothing_without_repair(own: Own) -> None:
         ("repair", "command line", 0),
         ("repair", "command line", 1),
     ]
+
+
+@BY_HAND
+@pytest.mark.parametrize("away", [False, True])
+async def test_repairs_before_the_audit_stopped_are_told(own: Own, monkeypatch: pytest.MonkeyPatch, away: bool) -> None:
+    await own.topic.send(id="m-1", delay="4s")
+    assert await purge(own, SLOT_OF_FOUR_SECONDS) == 1
+    await listed_by_hand(own)
+    passes = 0
+    run_once = Audit.run_once
+
+    async def stopped(audit: Audit, *, repair: bool) -> Pass | None:
+        nonlocal passes
+        passes += 1
+        if passes == 1 and (first := await run_once(audit, repair=repair)) is not None:
+            return replace(first, last=False)
+        if away:
+            raise BrokerUnavailable("away")
+        return None
+
+    monkeypatch.setattr(Audit, "run_once", stopped)
+    ended = await command("audit", "--json", "--repair", settings=own.bridge.environment())
+
+    assert ended.exit_code == 1
+    assert [(one["id"], one["done"]) for one in json.loads(ended.stdout)] == [("m-1", "resent")]
+    assert ("away" if away else "fallen behind") in ended.stderr
+    (action,) = (await own.topic.client.get("/v1/actions?limit=1")).json()["items"]
+    assert (action["what"], action["count"]) == ("repair", 1)
+    assert await own.topic.pull_ids(1) == ["m-1"]
 
 
 @BY_HAND

@@ -150,9 +150,13 @@ async def test_lines_before_a_wrong_one_are_restored(former: Own, wiped: Own, tm
     await run("backup", former, file)
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([*lines[:-1], lines[-2][:20]]))
-    done = await command("restore", str(file), settings=wiped.settings)
+    done = await command("restore", str(file), "--json", settings=wiped.settings)
     assert done.exit_code == 1
     assert f"line {len(lines)} is not JSON" in done.stderr
+    restored = json.loads(done.stdout)["messages"]
+    assert restored > 0
+    (action,) = (await wiped.topic.client.get("/v1/actions?limit=1")).json()["items"]
+    assert (action["what"], action["count"]) == ("restore", restored)
     assert (await topic.through(wiped.topic.client).look("whole"))["state"] == "waiting"
 
 

@@ -16,9 +16,9 @@ from tests.command import run_command
 
 
 def test_warnings_of_an_audit_are_not_in_its_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def find_overdue(_settings: Settings, _repair: bool) -> list[Overdue]:
+    async def find_overdue(_settings: Settings, _overdue: list[Overdue], *, repair: bool) -> bool:
         structlog.get_logger().warning("topology.unanswered")
-        return []
+        return True
 
     monkeypatch.setattr(audit, "_find_overdue", find_overdue)
     ended = run_command("audit", "--json", settings={})
