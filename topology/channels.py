@@ -28,8 +28,7 @@ CHANNELS = 8
 @asynccontextmanager
 async def plain_channel(connection: Connection) -> AsyncIterator[Channel]:
     """Opens a channel and closes it at the end."""
-    channel = await connection.open_channel()
-    async with closed_at_end(channel):
+    async with closed_at_end(await connection.open_channel()) as channel:
         yield channel
 
 

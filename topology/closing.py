@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 
 class Closable(Protocol):
@@ -13,6 +13,8 @@ class Closable(Protocol):
 
     async def close(self) -> None: ...
 
+
+Closing = TypeVar("Closing", bound=Closable)
 
 _under_way: Final[set[asyncio.Task[None]]] = set()  # asyncio itself keeps no task alive
 
@@ -30,10 +32,10 @@ async def close_channel(channel: Closable) -> None:
 
 
 @asynccontextmanager
-async def closed_at_end(channel: Closable) -> AsyncIterator[None]:
-    """Closes the channel at the end of the context."""
+async def closed_at_end(channel: Closing) -> AsyncIterator[Closing]:
+    """Yields the channel, and closes it at the end of the context."""
     try:
-        yield
+        yield channel
     finally:
         await close_channel(channel)
 

@@ -88,8 +88,10 @@ async def drain(
         before = tuple(exchange for exchange in leaving.exchanges if exchange.name not in last)
 
         await remove(connection, Plan(bindings=leaving.bindings))
-        taking, giving = await connection.open_channel(), await connection.open_channel(confirms=True)
-        async with closed_at_end(taking), closed_at_end(giving):
+        async with (
+            closed_at_end(await connection.open_channel()) as taking,
+            closed_at_end(await connection.open_channel(confirms=True)) as giving,
+        ):
             mover = Mover(connection, taking, giving, old=old, new=new, moved=moved)
             await taking.basic_qos(prefetch_count=PREFETCH)
             await mover.take_from(checkpoint)

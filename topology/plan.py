@@ -36,8 +36,8 @@ KEEPS_LATEST: Final = "x-max-length"
 """An argument that only the probe queues have. Their messages are empty, so nothing is lost with them."""
 
 _ENTRY_PATTERN: Final = "*." * (len(HANDS) + 1) + "#"
-"""The pattern of a wheel key: seven digits, and at least one word of a topic. Without this pattern a message with a key
-such as `5.orders` would wait in `delay.500d` before the checkpoint sees it."""
+"""The pattern of a wheel key: seven numbers, and at least one word of a topic. Without it a message with a key such as
+`5.orders` would wait in `delay.500d` before the checkpoint sees it."""
 
 
 @dataclass(frozen=True, kw_only=True)

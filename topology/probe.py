@@ -9,7 +9,8 @@ from ssl import SSLContext
 from typing import Final, Literal
 from uuid import uuid4
 
-from aiormq.exceptions import AMQPError, ChannelAccessRefused, ChannelClosed
+from aio_pika.exceptions import AMQPError, ChannelClosed
+from aiormq.exceptions import ChannelAccessRefused
 from pamqp.commands import Queue
 
 from topology.channels import plain_channel

@@ -3,7 +3,7 @@
     0.0.0.0.30.5.2.orders           30 minutes, 5 seconds and 200 ms for the topic `orders`
     0.0.0.0.30.5.2.!lease.orders    this delay for a copy of the kind `lease`
 
-A key has seven digits, from slow to fast: 100 days, 10 days, 1 day, hours, minutes, seconds, tenths of a second. The
+A key has seven numbers, from slow to fast: 100 days, 10 days, 1 day, hours, minutes, seconds, tenths of a second. The
 rest of the key is the topic, which may contain dots.
 """
 
@@ -84,7 +84,7 @@ class WheelKey:
 @dataclass(frozen=True, slots=True)
 class _Dial:
     entry: str | None  # the slowest hand whose digit is not 0; None: the delay is 0
-    words: str  # the seven digits with a dot after each
+    words: str  # the seven numbers with a dot after each
     slots: tuple[Slot, ...]
 
 
@@ -99,7 +99,7 @@ def ceil_to_tenth(delay_ms: float) -> int:
 
 
 def digits(delay_ms: int) -> tuple[int, ...]:
-    """Returns the seven digits of a delay.
+    """Returns the seven numbers of a delay.
 
     Raises:
         DelayOutOfRange: the delay is below 0 or above MAX_DELAY_MS.

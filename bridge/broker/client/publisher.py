@@ -13,7 +13,8 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final
 
-from aiormq.exceptions import ChannelAccessRefused, ChannelNotFoundEntity, ChannelPreconditionFailed
+from aio_pika.exceptions import ChannelNotFoundEntity, ChannelPreconditionFailed
+from aiormq.exceptions import ChannelAccessRefused
 
 from bridge.broker.client import frames
 from bridge.broker.client.channel import Channel

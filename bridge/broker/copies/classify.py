@@ -200,7 +200,7 @@ def _classify(names: Names, message: Message, properties: Properties, now_ms: in
         if is_submission(names, message):
             return submitted(names, message, now_ms=now_ms)
         reason = (
-            f"{routing_key!r} is not a key of the wheel: {fault_of_key(routing_key)}. A key has seven digits and a"
+            f"{routing_key!r} is not a key of the wheel: {fault_of_key(routing_key)}. A key has seven numbers and a"
             f" topic, as 0.0.0.0.30.5.2.orders; without such a key the message needs the header {DELAY}"
         )
         return Unusable(tag, message, reason)
