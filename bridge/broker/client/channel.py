@@ -145,7 +145,7 @@ class Channel:
     # Ending
 
     def _begin_to_close(self) -> None:
-        if self._state is _State.OPEN:
+        if self.is_open:  # else the channel ends with its connection
             self.write(frames.method(self.number, _CLOSE))
             self._state = _State.CLOSING
 
@@ -170,7 +170,8 @@ class Channel:
     def _closed(self, why: Closed) -> None:
         refusal = _REFUSALS.get(why.code)
         self.error = ChannelClosed(why.code, why.text) if refusal is None else refusal(why.text)
-        self.transport.write(frames.method(self.number, commands.Channel.CloseOk()))
+        if self.transport.is_open:
+            self.transport.write(frames.method(self.number, commands.Channel.CloseOk()))
         if self._state is _State.OPEN:
             self.transport.release(self.number)
             self._end(self.error)
@@ -238,7 +239,7 @@ class Channel:
 
     def _cancelled(self, consumer: bytes) -> None:
         if consumer in self._consumers:
-            if self.transport.awaits_cancel_ok and self._state is _State.OPEN:
+            if self.transport.awaits_cancel_ok and self.is_open:
                 self.write(frames.method(self.number, Basic.CancelOk(consumer_tag=consumer.decode())))
             _, cancelled = self._consumers.pop(consumer)
             _told(cancelled)

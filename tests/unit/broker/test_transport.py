@@ -189,6 +189,31 @@ async def test_nothing_is_written_to_a_connection_that_is_being_closed(answer: F
     assert wire.names() == [(0, "Connection.CloseOk")] * isinstance(answer, Connection.Close)
 
 
+async def test_frames_of_channels_that_arrive_while_the_connection_is_being_closed_are_no_error() -> None:
+    wire = Wire()
+    wire.transport.server_properties = {"capabilities": {"accept_consumer_cancel_ok": True}}
+    channel, other = wire.channel(), wire.channel()
+    consuming = asyncio.create_task(channel.consume("q", lambda _: None, "ours"))
+    asking = asyncio.create_task(channel.depth("q"))
+    await asyncio.sleep(0)
+    wire.say(1, spec.Basic.ConsumeOk(consumer_tag="ours"))
+    await consuming
+    closing = asyncio.create_task(wire.transport.close())
+    await asyncio.sleep(0)
+    wire.take()
+
+    wire.say(1, spec.Basic.Cancel("ours", nowait=True))
+    wire.say(2, spec.Channel.Close(404, "NOT_FOUND", 60, 40))
+    asking.cancel()
+    await asyncio.wait([asking])
+
+    assert asking.cancelled()
+    assert not other.is_open
+    assert wire.take() == []
+    wire.say(0, Connection.CloseOk())
+    await closing
+
+
 async def test_connection_whose_caller_gives_up_is_closed() -> None:
     cut: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
