@@ -47,21 +47,15 @@ async def test_message_due_while_the_clock_is_a_day_back_comes_when_the_clock_is
         assert leased.message.record.id == "late"
 
 
-async def test_ready_message_that_is_pulled_while_the_clock_is_an_hour_back_comes_when_the_clock_is_right(
-    stage: Stage,
-) -> None:
-    topic = f"{TOPIC}-ready"
+@pytest.mark.parametrize("delay_ms", [0, 1_500])
+async def test_ready_message_is_pulled_while_the_clock_is_an_hour_back(stage: Stage, delay_ms: int) -> None:
+    topic = f"{TOPIC}-ready-{delay_ms}"
     async with running(stage, **PATIENCE) as service:
-        await service.sending.send(Draft(topic=topic, id="it", envelope=Envelope(body=b"1")))
-        (leased,) = await service.pulling.pull([topic], limit=1, wait_ms=20_000, lease_ms=LEASE_MS)
-        await service.settling.nack_leased(leased, delay_ms=0, reason=None)
+        await service.sending.send(draft(topic, "it", delay_ms=delay_ms))
         while (await service.lookup.get(topic, "it")).record.state is not State.READY:
             await pause()
         set_clock(service, int(service.context.store.clock.now_ms()) - HOUR_MS)
-        assert await service.pulling.pull([topic], limit=1, wait_ms=0, lease_ms=LEASE_MS) == []
-        set_clock(service, "")
-        async with asyncio.timeout(PATIENCE_S):
-            assert await service.pulling.pull([topic], limit=1, wait_ms=80_000, lease_ms=LEASE_MS)
+        assert await pulled(service, topic) == ["it"]
 
 
 @pytest.mark.parametrize("published_by", ["the process", "the next one"])

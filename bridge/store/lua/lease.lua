@@ -54,7 +54,9 @@ local function lease(epoch, nonce, attempt, max_retry, due_ms, expires_ms, creat
     expire(r, by)
     return answer('expired', r)
   end
-  if waited == '1' and r[DUE] == tonumber(due_ms) and written_ahead(r, 0) then r[DUE] = now end
+  -- A ready message was due when it became ready.
+  local has_waited = waited == '1' and r[DUE] == tonumber(due_ms)
+  if (r[STATE] == READY or has_waited) and written_ahead(r, 0) then r[DUE] = now end
   if r[DUE] > now then return answer('hold', r, r[DUE] - now) end
   r[STATE], r[EPOCH], r[NONCE], r[DELIVERED], r[TERM] = LEASED, next_epoch, next_nonce, nil, tonumber(lease_ms)
   if unacked == '1' then r[DELIVERED] = nonce end
