@@ -11,8 +11,12 @@ from bridge.local.redis import RedisNode
 from bridge.service.service import Service
 from bridge.settings.settings import Settings
 from bridge.store.client import Store
+from bridge.store.clock import StoreClock
 from bridge.store.replies import binary
+from bridge.store.servers.connect import connect
 from bridge.store.servers.pipelines import PLACES
+from bridge.store.servers.server import RedisServer
+from bridge.store.servers.servers import pack
 from tests.matrix.servers import Servers
 from tests.proxy import Proxy
 
@@ -67,3 +71,20 @@ async def test_a_cancelled_call_ends_at_once(redis_node: RedisNode, turns: int) 
         assert call.cancelled() or call.cancelling() == 0
     finally:
         await store.close()
+
+
+async def test_closing_idle_connections_fails_no_call(redis_node: RedisNode) -> None:
+    """A refusal such as READONLY, or a server that has left a cluster, closes the idle ones."""
+    server = connect(redis_node.url, StoreClock(), timeout_s=10)
+    assert isinstance(server, RedisServer)
+    echo = pack("", "ECHO", "1")
+    try:
+        for turns in range(8):
+            await asyncio.gather(*(server.ask([echo]) for _ in range(PLACES)))
+            closing = asyncio.create_task(server.close_idle())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            assert await asyncio.gather(*(server.ask([echo]) for _ in range(PLACES))) == [[b"1"]] * PLACES
+            await closing
+    finally:
+        await server.close()

@@ -26,6 +26,7 @@ class Refusal:
 
 _LOGIN: Final = Refusal("refuses the login: check the user and the password in BRIDGE_REDIS_URL", renews=True)
 _NO_PERMISSION: Final = Refusal("does not permit the user what the bridge needs: check its ACL")
+_ELSEWHERE: Final = Refusal("is a node of a Redis Cluster, whose URL must begin with redis+cluster://")
 _SCRIPT_RUNS: Final = Refusal("is busy with a script that does not end")
 
 REFUSALS: Final[Mapping[str, Refusal]] = {
@@ -39,6 +40,8 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "OOM": Refusal("takes no writes, as its memory is full"),
     "MISCONF": Refusal("takes no writes, as it can't save its data"),
     "CLUSTERDOWN": Refusal("takes no calls, as the cluster is down"),
+    "MOVED": _ELSEWHERE,
+    "ASK": _ELSEWHERE,
     "TRYAGAIN": Refusal("is moving the keys to another server"),
     "BUSY": _SCRIPT_RUNS,
     "UNKILLABLE": _SCRIPT_RUNS,

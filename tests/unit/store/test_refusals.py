@@ -10,6 +10,7 @@ from bridge.model.errors import StoreRefused, StoreUnavailable
 from bridge.store.servers.refusals import REFUSALS, renews, unavailable
 
 RENEWING = {"READONLY", "MASTERDOWN", "LOADING", "NOREPLICAS", "NOAUTH", "WRONGPASS", "NEWCODE"}
+SAYS = "3999 127.0.0.1:6381"  # the slot and the server of a redirection
 FAULTS = {"ERR", "WRONGTYPE", "CROSSSLOT", "NEWCODE"}
 
 
@@ -21,17 +22,17 @@ def answered(text: str) -> Exception:
 
 @pytest.mark.parametrize("code", [*REFUSALS, "NEWCODE"])
 def test_every_code_is_unavailable_and_names_server_code_and_text(code: str) -> None:
-    error = unavailable("Redis at db:6379", answered(f"{code} what it says"))
+    error = unavailable("Redis at db:6379", answered(f"{code} {SAYS}"))
 
     assert isinstance(error, StoreRefused)
     assert (error.code, error.is_fault) == (code, code in FAULTS)
     assert str(error).startswith("Redis at db:6379 ")
-    assert str(error).endswith(f" ({code} what it says)")
+    assert str(error).endswith(f" ({code} {SAYS})")
 
 
 @pytest.mark.parametrize("code", [*REFUSALS, "NEWCODE"])
 def test_connections_are_renewed_where_another_server_may_have_the_address(code: str) -> None:
-    assert renews(answered(f"{code} what it says")) is (code in RENEWING)
+    assert renews(answered(f"{code} {SAYS}")) is (code in RENEWING)
 
 
 @pytest.mark.parametrize(
