@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -106,21 +106,25 @@ async def test_every_answer_of_a_cluster_is_read(cluster: RedisCluster, protocol
     await read_each(cluster.url, protocol)
 
 
-async def health_until_cancelled(own: Own) -> list[str]:
-    """Asks for the health again and again. Returns the answers that were not 200."""
+@asynccontextmanager
+async def always_ready(own: Own) -> AsyncIterator[None]:
+    """Asserts that the health is 200 all the time."""
     refusals: list[str] = []
-    with suppress(asyncio.CancelledError):
+
+    async def ask() -> None:
         while True:
             answer = await own.topic.client.get("/health/ready")
             if answer.status_code != 200:
                 refusals.append(answer.text)
             await pause()
-    return refusals
 
-
-async def ended(watching: asyncio.Task[list[str]]) -> list[str]:
-    watching.cancel()
-    return await watching
+    asking = asyncio.create_task(ask())
+    try:
+        yield
+    finally:
+        asking.cancel()
+        await asyncio.wait([asking])
+    assert refusals == []
 
 
 async def test_topics_on_every_master_work_like_on_one_server(own: Own, cluster: RedisCluster) -> None:
@@ -161,44 +165,43 @@ async def test_killed_master_stops_only_its_topics_until_it_is_back(own: Own, cl
     for topic in (dead, *living):
         await topic.put_policy()
         await topic.send(id="due", delay="3s")
-    watching = asyncio.create_task(health_until_cancelled(own))
-    await asyncio.to_thread(victim.kill)
-    await dead.send(id="refused", expect=503)
-    await dead.call("POST", "/pull", {"wait": 0}, expect=503)
-    await dead.look("due", expect=503)
-    for topic in living:
-        await topic.send(id="sent", delay="3s")
-        assert await topic.pull_ids(2) == ["due", "sent"]
-        unused = topic_on(cluster.holder(topic.name), own, cluster)
-        await unused.send(id="sent")
-        assert await unused.pull_ids(1) == ["sent"]
-    # Acks and messages of AMQP clients for its topics wait, and hold up no others.
-    async with own.amqp.connection.channel() as channel:
-        for name in ("delay.done", "delay.in"):
-            entry = await channel.get_exchange(name, ensure=False)
-            for number in range(_MANY):
-                message = Message(b"", headers={"x-delay": 3_600_000}, message_id=f"{name}-{number}")
-                await entry.publish(message, waiting.name)
-    await living[0].send(id="acked")
-    await own.amqp.publish("delay.done", living[0].name, b"", message_id="acked")
-    await own.amqp.publish("delay.in", living[0].name, headers={"x-delay": 3_600_000}, message_id="passes")
-    while await living[0].state("acked") != "acked":
-        await pause()
-    while (await living[0].call("GET", "/messages"))["items"][-1]["id"] != "passes":
-        await pause()
-    health = (await own.topic.client.get("/health/ready")).json()
-    assert health["status"] == "degraded"
-    (finding,) = health["findings"]
-    assert finding["severity"] == "warning"
-    assert re.match(rf"Redis at 127.0.0.1:{victim.port} .*calls about its topics are refused", finding["says"])
-    await asyncio.to_thread(cluster.start)
-    assert await dead.pull_ids(1) == ["due"]
-    await dead.send(id="taken")
-    assert await dead.pull_ids(1) == ["taken"]
-    while (await waiting.info())["counts"]["waiting"] < _MANY:
-        await pause()
-    # Calls about the other masters' topics were answered all the time.
-    assert await ended(watching) == []
+    # Calls about the other masters' topics are answered all the time.
+    async with always_ready(own):
+        await asyncio.to_thread(victim.kill)
+        await dead.send(id="refused", expect=503)
+        await dead.call("POST", "/pull", {"wait": 0}, expect=503)
+        await dead.look("due", expect=503)
+        for topic in living:
+            await topic.send(id="sent", delay="3s")
+            assert await topic.pull_ids(2) == ["due", "sent"]
+            unused = topic_on(cluster.holder(topic.name), own, cluster)
+            await unused.send(id="sent")
+            assert await unused.pull_ids(1) == ["sent"]
+        # Acks and messages of AMQP clients for its topics wait, and hold up no others.
+        async with own.amqp.connection.channel() as channel:
+            for name in ("delay.done", "delay.in"):
+                entry = await channel.get_exchange(name, ensure=False)
+                for number in range(_MANY):
+                    message = Message(b"", headers={"x-delay": 3_600_000}, message_id=f"{name}-{number}")
+                    await entry.publish(message, waiting.name)
+        await living[0].send(id="acked")
+        await own.amqp.publish("delay.done", living[0].name, b"", message_id="acked")
+        await own.amqp.publish("delay.in", living[0].name, headers={"x-delay": 3_600_000}, message_id="passes")
+        while await living[0].state("acked") != "acked":
+            await pause()
+        while (await living[0].call("GET", "/messages"))["items"][-1]["id"] != "passes":
+            await pause()
+        health = (await own.topic.client.get("/health/ready")).json()
+        assert health["status"] == "degraded"
+        (finding,) = health["findings"]
+        assert finding["severity"] == "warning"
+        assert re.match(rf"Redis at 127.0.0.1:{victim.port} .*calls about its topics are refused", finding["says"])
+        await asyncio.to_thread(cluster.start)
+        assert await dead.pull_ids(1) == ["due"]
+        await dead.send(id="taken")
+        assert await dead.pull_ids(1) == ["taken"]
+        while (await waiting.info())["counts"]["waiting"] < _MANY:
+            await pause()
     async with asyncio.timeout(5):
         while (await own.topic.client.get("/health/ready")).json()["status"] != "ok":
             await pause()
@@ -252,15 +255,14 @@ async def test_moved_slots_leave_a_bridge_ready(own: Own, cluster: RedisCluster)
     former, target, _ = cluster.nodes
     topic = topic_on(former, own, cluster)
     await topic.put_policy()
-    watching = asyncio.create_task(health_until_cancelled(own))
     probes = [f":probe:{number}" for number in range(40)]
     moved = [topic.name, *(tag for tag in probes if cluster.holder(tag) is former)]
-    for tag in moved:
-        await move_slot(tag, former, target, cluster)
-    await topic.send(id="behind")
-    for tag in moved:
-        await move_slot(tag, target, former, cluster)
-    assert await ended(watching) == []
+    async with always_ready(own):
+        for tag in moved:
+            await move_slot(tag, former, target, cluster)
+        await topic.send(id="behind")
+        for tag in moved:
+            await move_slot(tag, target, former, cluster)
 
 
 @IN_FOUR_BUCKETS
