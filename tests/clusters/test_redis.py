@@ -124,6 +124,7 @@ async def always_ready(own: Own) -> AsyncIterator[None]:
     finally:
         asking.cancel()
         await asyncio.wait([asking])
+    assert asking.cancelled(), asking.exception()
     assert refusals == []
 
 

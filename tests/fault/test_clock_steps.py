@@ -47,14 +47,30 @@ async def test_message_due_while_the_clock_is_a_day_back_comes_when_the_clock_is
         assert leased.message.record.id == "late"
 
 
-@pytest.mark.parametrize("delay_ms", [0, 1_500])
-async def test_ready_message_is_pulled_while_the_clock_is_an_hour_back(stage: Stage, delay_ms: int) -> None:
-    topic = f"{TOPIC}-ready-{delay_ms}"
+@pytest.mark.parametrize(("delay_ms", "nacked"), [(0, False), (1_500, False), (0, True)])
+async def test_ready_message_is_pulled_while_the_clock_is_an_hour_back(
+    stage: Stage, delay_ms: int, nacked: bool
+) -> None:
+    topic = f"{TOPIC}-ready-{delay_ms}-{nacked}"
     async with running(stage, **PATIENCE) as service:
         await service.sending.send(draft(topic, "it", delay_ms=delay_ms))
-        while (await service.lookup.get(topic, "it")).record.state is not State.READY:
-            await pause()
-        set_clock(service, int(service.context.store.clock.now_ms()) - HOUR_MS)
+        if nacked:
+            (leased,) = await service.pulling.pull([topic], limit=1, wait_ms=20_000, lease_ms=LEASE_MS)
+            await service.settling.nack_leased(leased, delay_ms=0, reason=None)
+        await until_ready(service, topic)
+        hour_back(service)
+        assert await pulled(service, topic) == ["it"]
+
+
+async def test_ready_instant_waits_for_the_clock(stage: Stage) -> None:
+    topic = f"{TOPIC}-ready-instant"
+    async with running(stage, **PATIENCE) as service:
+        instant_ms = int(service.context.store.clock.now_ms()) + 1_500
+        await service.sending.send(draft(topic, "it", deliver_at_ms=instant_ms))
+        await until_ready(service, topic)
+        hour_back(service)
+        assert await service.pulling.pull([topic], limit=1, wait_ms=0, lease_ms=LEASE_MS) == []
+        await right(service)
         assert await pulled(service, topic) == ["it"]
 
 
@@ -71,7 +87,7 @@ async def test_lease_that_sees_the_clock_an_hour_back_ends_in_time(
         if published_by == "the next one":
             for lease in unacked._leases.values():
                 await lease.delivery.message.acknowledger._channel.close()  # type: ignore[attr-defined]
-        set_clock(service, int(service.context.store.clock.now_ms()) - HOUR_MS)
+        hour_back(service)
         if published_by == "the next one":
             assert await service.pulling.pull([topic], limit=1, wait_ms=0, lease_ms=LEASE_MS) == []
         while unacked.count(f"ready.{topic}"):
@@ -79,6 +95,15 @@ async def test_lease_that_sees_the_clock_an_hour_back_ends_in_time(
         set_clock(service, "")
         async with asyncio.timeout(PATIENCE_S):
             assert await service.pulling.pull([topic], limit=1, wait_ms=80_000, lease_ms=LEASE_MS)
+
+
+async def until_ready(service: Service, topic: str) -> None:
+    while (await service.lookup.get(topic, "it")).record.state is not State.READY:
+        await pause()
+
+
+def hour_back(service: Service) -> None:
+    set_clock(service, int(service.context.store.clock.now_ms()) - HOUR_MS)
 
 
 async def ahead(service: Service) -> None:
@@ -312,8 +337,7 @@ async def test_message_that_was_released_while_the_clock_was_ahead_can_be_pulled
         await pulled(service, topic)
         await ahead(service)
         await service.sending.send(draft(topic, "it"))
-        while (await service.lookup.get(topic, "it")).record.state is not State.READY:
-            await pause()
+        await until_ready(service, topic)
         await right(service)
         assert await pulled(service, topic) == ["it"]
 

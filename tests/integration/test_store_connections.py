@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from redis.asyncio import Redis
 
 from bridge.local.redis import RedisNode
 from bridge.service.service import Service
@@ -88,3 +89,18 @@ async def test_closing_idle_connections_fails_no_call(redis_node: RedisNode) -> 
             await closing
     finally:
         await server.close()
+
+
+async def test_no_call_fails_on_a_connection_that_redis_has_closed_before(redis_node: RedisNode) -> None:
+    """As a restart of Redis does, or its `timeout`."""
+    store = Store(redis_node.url, timeout_ms=10_000)
+    try:
+        await asyncio.gather(*(store.command("ECHO", "1") for _ in range(PLACES)))
+        clients = binary(await store.command("CLIENT", "LIST")).splitlines()
+        async with Redis.from_url(redis_node.url) as other:
+            for client in clients:
+                if b" cmd=echo " in client:
+                    await other.client_kill_filter(_id=client.split()[0].removeprefix(b"id=").decode())
+        assert await asyncio.gather(*(store.command("ECHO", "1") for _ in range(PLACES))) == [b"1"] * PLACES
+    finally:
+        await store.close()

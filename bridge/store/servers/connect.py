@@ -8,6 +8,7 @@ from typing import Any
 from redis.asyncio.connection import Connection, ConnectionPool, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.maint_notifications import MaintNotificationsConfig
 
 from bridge.settings.redis_url import parse_redis_url
 from bridge.store.clock import StoreClock
@@ -33,6 +34,8 @@ def connect(url: str, clock: StoreClock, *, timeout_s: float, tls: SSLContext | 
         "socket_connect_timeout": timeout_s,
         "retry": Retry(NoBackoff(), 0),
         "health_check_interval": 0,
+        # With these notifications, redis-py gives out connections that Redis has closed.
+        "maint_notifications_config": MaintNotificationsConfig(enabled=False),
     }
     # The URL may ask for the other protocol: `protocol=2`.
     options = {"protocol": 3, **address.options, **options}

@@ -26,7 +26,7 @@ class Refusal:
 
 _LOGIN: Final = Refusal("refuses the login: check the user and the password in BRIDGE_REDIS_URL", renews=True)
 _NO_PERMISSION: Final = Refusal("does not permit the user what the bridge needs: check its ACL")
-_ELSEWHERE: Final = Refusal("is a node of a Redis Cluster, whose URL must begin with redis+cluster://")
+_ELSEWHERE: Final = Refusal("is a node of a Redis Cluster: put +cluster before the colon of BRIDGE_REDIS_URL")
 _SCRIPT_RUNS: Final = Refusal("is busy with a script that does not end")
 
 REFUSALS: Final[Mapping[str, Refusal]] = {

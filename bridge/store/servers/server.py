@@ -39,7 +39,6 @@ class RedisServer:
         self._clock = clock
         self._timeout_s = timeout_s
         self._pipelines = Pipelines(self._ask_over_one, limit_s=timeout_s)
-        self._closing_idle = asyncio.Lock()
 
     async def ask(self, commands: Sequence[PackedCommand], *, timed: bool = False) -> list[Reply]:
         return await self._pipelines.ask(commands, timed)
@@ -63,9 +62,6 @@ class RedisServer:
             sent_s = monotonic()
             # The limit includes the connection and its handshake.
             async with asyncio.timeout(self._timeout_s):
-                # redis-py's pool gives out connections that it is closing, on which the caller's commands would fail.
-                async with self._closing_idle:
-                    pass
                 connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
                 try:
                     await connection.send_packed_command(payload)
@@ -104,8 +100,10 @@ class RedisServer:
     async def close_idle(self) -> None:
         """Closes the connections that are not in use. The next callers open new connections, perhaps to another
         server."""
-        async with self._closing_idle:
-            await self._pool.disconnect(inuse_connections=False)
+        # `ConnectionPool.disconnect` waits for each end of a connection. Meanwhile it gives the connection to callers,
+        # whose commands fail.
+        for connection in [*self._pool._available_connections]:
+            await connection.disconnect(nowait=True)
 
     async def close(self) -> None:
         await self._pool.aclose()
