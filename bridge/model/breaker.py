@@ -15,8 +15,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from math import inf
 from time import monotonic
+from typing import Final
 
 from bridge.model.errors import Unavailable
+
+STALLED_S: Final = 1.0
+"""If a timer comes so much too late, in seconds, then this process stood still, and not the server."""
 
 _OPEN_S = 1.0
 _LONGEST_S = 2.0  # the bridge uses a server again at most this long after its return
@@ -95,9 +99,15 @@ class Breaker:
 @dataclass(slots=True)
 class GuardedCall:
     """A call that the breaker admitted. The caller sets `conclusive` to False if its end says nothing about the
-    server."""
+    server. `until_s`: the end of its time limit."""
 
+    until_s: float
     conclusive: bool = True
+
+    @property
+    def stood_still(self) -> bool:
+        """Whether this process stood still when the time limit passed. The answer may have come in time."""
+        return monotonic() > self.until_s + STALLED_S
 
 
 @contextmanager
@@ -106,10 +116,12 @@ def guarded(
     server: str,
     refused: type[Unavailable],
     *,
+    limit_s: float,
     timeouts: tuple[type[Exception], ...] = (TimeoutError,),
 ) -> Iterator[GuardedCall]:
     """Runs the body of the `with` statement as one call to a server, and reports to the breaker how the call ended.
-    `server`: its name in errors. `timeouts`: the exceptions that mean a passed time limit.
+    `server`: its name in errors. `limit_s`: the time limit of the call, which the body keeps. `timeouts`: the
+    exceptions that mean a passed time limit.
 
     Raises:
         Unavailable: of the class `refused`, at once, if the breaker refuses the call.
@@ -117,11 +129,11 @@ def guarded(
     began_s = monotonic()
     if not breaker.admit(began_s):
         raise refused(f"{server} {breaker.refusal(began_s)}")
-    call = GuardedCall()
+    call = GuardedCall(began_s + limit_s)
     try:
         yield call
     except BaseException as error:
-        if not call.conclusive or isinstance(error, asyncio.CancelledError):
+        if not call.conclusive or call.stood_still or isinstance(error, asyncio.CancelledError):
             breaker.given_up(began_s, monotonic())
         elif isinstance(error, timeouts):
             breaker.timed_out(began_s, monotonic())

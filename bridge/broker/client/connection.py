@@ -219,12 +219,12 @@ class BrokerConnection:
         """
         generation, began_s = self.generation, monotonic()
         async with translated():
-            with guarded(self._breaker, "RabbitMQ", BreakerOpen) as call:
+            with guarded(self._breaker, "RabbitMQ", BreakerOpen, limit_s=limit_s) as call:
                 try:
                     async with asyncio.timeout(limit_s):
                         yield call
                 except TimeoutError:
-                    call.conclusive = self.confirmed_s < began_s and not self.is_blocked
+                    call.conclusive = self.confirmed_s < began_s and not self.is_blocked and not call.stood_still
                     if call.conclusive and self.has_other_nodes:
                         await self.drop(generation)
                     raise

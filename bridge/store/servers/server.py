@@ -58,10 +58,10 @@ class RedisServer:
         # redis-py's pipeline object costs twice as much a call, because it times and converts each answer separately.
         payload = b"".join([command.packed for command in commands])
         answers: list[Reply] = []
-        with guarded(self.breaker, self.title, StoreUnavailable, timeouts=_TIMEOUTS):
+        limit_s = self._timeout_s  # with the connection and its handshake
+        with guarded(self.breaker, self.title, StoreUnavailable, limit_s=limit_s, timeouts=_TIMEOUTS):
             sent_s = monotonic()
-            # The limit includes the connection and its handshake.
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(limit_s):
                 connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
                 try:
                     await connection.send_packed_command(payload)

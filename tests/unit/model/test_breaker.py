@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from time import sleep
 from typing import Literal
 
 import pytest
@@ -149,7 +150,7 @@ def test_refusal_says_when_the_server_is_asked_again() -> None:
 def open_breaker() -> Breaker:
     """An open breaker that refuses calls for an hour."""
     breaker = Breaker(open_s=3_600.0, longest_s=3_600.0)
-    with pytest.raises(TimeoutError), guarded(breaker, "Redis", StoreUnavailable):
+    with pytest.raises(TimeoutError), guarded(breaker, "Redis", StoreUnavailable, limit_s=2):
         raise TimeoutError
     return breaker
 
@@ -157,7 +158,7 @@ def open_breaker() -> Breaker:
 def breaker_before_probe() -> Breaker:
     """An open breaker that admits the next call as its probe."""
     breaker = Breaker(open_s=0.0, longest_s=3_600.0)
-    with pytest.raises(TimeoutError), guarded(breaker, "Redis", StoreUnavailable):
+    with pytest.raises(TimeoutError), guarded(breaker, "Redis", StoreUnavailable, limit_s=2):
         raise TimeoutError
     return breaker
 
@@ -167,7 +168,7 @@ def test_refused_call_is_not_made() -> None:
 
     # Some of the 3,600 s may have passed since it opened.
     refusal = pytest.raises(StoreUnavailable, match=r"^Redis did not answer in time; asked again in 3[56]\d\d\.\d s$")
-    with refusal, guarded(breaker, "Redis", StoreUnavailable):
+    with refusal, guarded(breaker, "Redis", StoreUnavailable, limit_s=2):
         made.append(1)
     assert (made, breaker.state) == ([], OPEN)
 
@@ -187,7 +188,8 @@ def test_refused_call_is_not_made() -> None:
 def test_outcome_of_the_probe_sets_the_state(raised: BaseException | None, state: BreakerState) -> None:
     breaker = breaker_before_probe()
 
-    with suppress(BaseException), guarded(breaker, "Redis", StoreUnavailable, timeouts=(TimeoutError, KeyError)):
+    timeouts = (TimeoutError, KeyError)
+    with suppress(BaseException), guarded(breaker, "Redis", StoreUnavailable, limit_s=2, timeouts=timeouts):
         if raised is not None:
             raise raised
     assert breaker.state is state
@@ -197,7 +199,7 @@ def test_outcome_of_the_probe_sets_the_state(raised: BaseException | None, state
 def test_inconclusive_probe_leaves_the_probe_to_the_next_call(raised: Exception | None) -> None:
     breaker = breaker_before_probe()
 
-    with suppress(TimeoutError), guarded(breaker, "RabbitMQ", StoreUnavailable) as call:
+    with suppress(TimeoutError), guarded(breaker, "RabbitMQ", StoreUnavailable, limit_s=2) as call:
         call.conclusive = False
         if raised is not None:
             raise raised
@@ -208,7 +210,20 @@ def test_inconclusive_probe_leaves_the_probe_to_the_next_call(raised: Exception 
 def test_inconclusive_time_out_does_not_open_the_breaker() -> None:
     breaker = Breaker()
 
-    with suppress(TimeoutError), guarded(breaker, "RabbitMQ", StoreUnavailable) as call:
+    with suppress(TimeoutError), guarded(breaker, "RabbitMQ", StoreUnavailable, limit_s=2) as call:
         call.conclusive = False
         raise TimeoutError
+    assert breaker.state is CLOSED
+
+
+async def test_time_limit_that_passed_while_the_process_stood_still_says_nothing_about_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bridge.model.breaker.STALLED_S", 0.1)
+    breaker = Breaker()
+
+    with suppress(TimeoutError), guarded(breaker, "Redis", StoreUnavailable, limit_s=0.01):
+        async with asyncio.timeout(0.01):
+            asyncio.get_running_loop().call_soon(sleep, 0.2)
+            await asyncio.Event().wait()
     assert breaker.state is CLOSED
