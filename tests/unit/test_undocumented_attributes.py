@@ -27,6 +27,7 @@ import redis.asyncio.connection
 import redis.asyncio.sentinel
 import redis.crc
 import redis.exceptions
+import redis.maint_notifications
 import uvicorn
 import uvicorn.protocols.http.flow_control
 import uvicorn.protocols.http.httptools_impl
@@ -120,7 +121,7 @@ RELIED_ON: list[tuple[Any, str, tuple[str, ...]]] = [
     (redis.asyncio.connection.ConnectionPool, "connection_kwargs", (REDIS_TLS,)),
     (redis.asyncio.connection.ConnectionPool, "get_connection", (REDIS_SERVER,)),
     (redis.asyncio.connection.ConnectionPool, "release", (REDIS_SERVER,)),
-    (redis.asyncio.connection.ConnectionPool, "disconnect", (REDIS_SERVER,)),
+    (redis.asyncio.connection.ConnectionPool, "_available_connections", (REDIS_SERVER,)),
     (redis.asyncio.sentinel.SentinelConnectionPool, "get_master_address", (SENTINEL,)),
     (redis.asyncio.sentinel.SentinelConnectionPool, "master_address", (SENTINEL,)),
     (redis.asyncio.sentinel.Sentinel, "sentinels", (SENTINEL,)),
@@ -135,7 +136,8 @@ PARAMETERS: list[tuple[Any, str, str]] = [
     (redis.asyncio.connection.Connection.read_response, "disable_decoding", REDIS_SERVER),
     (redis.asyncio.connection.Connection.read_response, "timeout", REDIS_SERVER),
     (redis.asyncio.connection.Connection.disconnect, "nowait", REDIS_SERVER),
-    (redis.asyncio.connection.ConnectionPool.disconnect, "inuse_connections", REDIS_SERVER),
+    (redis.asyncio.connection.ConnectionPool, "maint_notifications_config", CONNECT),
+    (redis.maint_notifications.MaintNotificationsConfig, "enabled", CONNECT),
 ]
 """Parameters of functions, and the file that passes them."""
 
