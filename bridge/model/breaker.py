@@ -19,10 +19,8 @@ from typing import Final
 
 from bridge.model.errors import Unavailable
 
-STALLED_S: Final = 1.0
-"""If a timer comes so much too late, in seconds, then this process stood still, and not the server."""
-
 _OPEN_S = 1.0
+_STALLED_S: Final = 0.25  # a timer that comes so much too late shows that this process stood still
 _LONGEST_S = 2.0  # the bridge uses a server again at most this long after its return
 
 
@@ -47,6 +45,7 @@ class Breaker:
         self._refusing_until_s = -inf
         self._tried_s = -inf
         self._heard_s = -inf
+        self._excused_s = -inf
 
     def admit(self, now_s: float) -> bool:
         """Says whether a call may be made. The caller reports how an admitted call ended by one of the next four
@@ -72,12 +71,23 @@ class Breaker:
         if self._is_try(began_s):
             self.answered(now_s)
 
-    def timed_out(self, began_s: float, now_s: float) -> None:
+    def timed_out(self, began_s: float, now_s: float, late_s: float = 0.0) -> bool:
+        """Reports a call whose time limit passed. `late_s`: by how much later than the limit the call ended. Returns
+        whether this counts.
+
+        It does not if this process stood still when the limit passed, because the answer may have come in time. If the
+        next call does not end better, it counts: the timers of a busy machine may always be late.
+        """
         self.troubled_s = now_s
+        if late_s > _STALLED_S and not self._heard_s < self._excused_s <= began_s:
+            self._excused_s = now_s
+            self.given_up(began_s, now_s)
+            return False
         if self._is_try(began_s) or (self.state is BreakerState.CLOSED and began_s > self._heard_s):
             self.state = BreakerState.OPEN
             self._refusing_until_s = now_s + self._open_for_s
             self._open_for_s = min(2 * self._open_for_s, self._longest_s)
+        return True
 
     def given_up(self, began_s: float, now_s: float) -> None:
         """Reports a call whose end says nothing about the server. If it was the probe, the next call is the probe."""
@@ -99,15 +109,10 @@ class Breaker:
 @dataclass(slots=True)
 class GuardedCall:
     """A call that the breaker admitted. The caller sets `conclusive` to False if its end says nothing about the
-    server. `until_s`: the end of its time limit."""
+    server. Afterwards `timed_out` says whether its time limit passed and that counts."""
 
-    until_s: float
     conclusive: bool = True
-
-    @property
-    def stood_still(self) -> bool:
-        """Whether this process stood still when the time limit passed. The answer may have come in time."""
-        return monotonic() > self.until_s + STALLED_S
+    timed_out: bool = False
 
 
 @contextmanager
@@ -129,14 +134,15 @@ def guarded(
     began_s = monotonic()
     if not breaker.admit(began_s):
         raise refused(f"{server} {breaker.refusal(began_s)}")
-    call = GuardedCall(began_s + limit_s)
+    call = GuardedCall()
     try:
         yield call
     except BaseException as error:
-        if not call.conclusive or call.stood_still or isinstance(error, asyncio.CancelledError):
+        if not call.conclusive or isinstance(error, asyncio.CancelledError):
             breaker.given_up(began_s, monotonic())
         elif isinstance(error, timeouts):
-            breaker.timed_out(began_s, monotonic())
+            now_s = monotonic()
+            call.timed_out = breaker.timed_out(began_s, now_s, now_s - began_s - limit_s)
         else:
             breaker.failed(began_s, monotonic())
         raise

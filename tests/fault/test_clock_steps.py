@@ -55,7 +55,7 @@ async def test_ready_message_is_pulled_while_the_clock_is_an_hour_back(
     async with running(stage, **PATIENCE) as service:
         await service.sending.send(draft(topic, "it", delay_ms=delay_ms))
         if nacked:
-            (leased,) = await service.pulling.pull([topic], limit=1, wait_ms=20_000, lease_ms=LEASE_MS)
+            (leased,) = await service.pulling.pull([topic], limit=1, wait_ms=20_000, lease_ms=60_000)
             await service.settling.nack_leased(leased, delay_ms=0, reason=None)
         await until_ready(service, topic)
         hour_back(service)
@@ -65,7 +65,9 @@ async def test_ready_message_is_pulled_while_the_clock_is_an_hour_back(
 async def test_ready_instant_waits_for_the_clock(stage: Stage) -> None:
     topic = f"{TOPIC}-ready-instant"
     async with running(stage, **PATIENCE) as service:
-        instant_ms = int(service.context.store.clock.now_ms()) + 1_500
+        await service.sending.send(draft(topic, "first"))  # declares the topic's queues
+        await pulled(service, topic)
+        instant_ms = int(service.context.store.clock.now_ms()) + 3_000
         await service.sending.send(draft(topic, "it", deliver_at_ms=instant_ms))
         await until_ready(service, topic)
         hour_back(service)

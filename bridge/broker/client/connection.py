@@ -219,15 +219,18 @@ class BrokerConnection:
         """
         generation, began_s = self.generation, monotonic()
         async with translated():
-            with guarded(self._breaker, "RabbitMQ", BreakerOpen, limit_s=limit_s) as call:
-                try:
-                    async with asyncio.timeout(limit_s):
-                        yield call
-                except TimeoutError:
-                    call.conclusive = self.confirmed_s < began_s and not self.is_blocked and not call.stood_still
-                    if call.conclusive and self.has_other_nodes:
-                        await self.drop(generation)
-                    raise
+            try:
+                with guarded(self._breaker, "RabbitMQ", BreakerOpen, limit_s=limit_s) as call:
+                    try:
+                        async with asyncio.timeout(limit_s):
+                            yield call
+                    except TimeoutError:
+                        call.conclusive = self.confirmed_s < began_s and not self.is_blocked
+                        raise
+            except TimeoutError:
+                if call.timed_out and self.has_other_nodes:
+                    await self.drop(generation)
+                raise
 
     async def ping(self) -> None:
         """Opens and closes a channel, so that the broker has to answer.
@@ -243,7 +246,8 @@ class BrokerConnection:
         return self._raw is not None and self._raw.transport.is_blocked
 
     def doubt(self) -> None:
-        """Tells the breaker that a call was not made, because the broker would not take the call."""
+        """Sets the breaker's moment of the latest trouble to now: a call was not made, because the broker would not
+        take it. The breaker's state does not change."""
         self._breaker.troubled_s = monotonic()
 
     async def drop(self, generation: int | None = None) -> None:

@@ -16,7 +16,7 @@ from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 
 from bridge.settings.redis_url import RedisAddress
 from bridge.store.clock import StoreClock
-from bridge.store.servers.server import RedisServer
+from bridge.store.servers.server import RedisServer, close_idle
 from bridge.store.servers.tls import trusting
 
 # If a sentinel does not answer within this time, the next one is asked.
@@ -36,6 +36,9 @@ class _MasterPool(SentinelConnectionPool):
         if address != before:
             self._clock.replaced()
         return address
+
+    async def disconnect(self, inuse_connections: bool = True) -> None:
+        await (super().disconnect() if inuse_connections else close_idle(self))
 
 
 class SentinelMaster(RedisServer):
@@ -57,7 +60,7 @@ class SentinelMaster(RedisServer):
                 **address.sentinel_options,
                 "socket_timeout": limit_s,
                 "socket_connect_timeout": limit_s,
-                "retry": options["retry"],
+                **{name: options[name] for name in ("retry", "maint_notifications_config")},
             },
         )
         pool = _MasterPool(address.service, self._sentinel, clock, ssl=address.tls, **options)

@@ -100,10 +100,17 @@ class RedisServer:
     async def close_idle(self) -> None:
         """Closes the connections that are not in use. The next callers open new connections, perhaps to another
         server."""
-        # `ConnectionPool.disconnect` waits for each end of a connection. Meanwhile it gives the connection to callers,
-        # whose commands fail.
-        for connection in [*self._pool._available_connections]:
-            await connection.disconnect(nowait=True)
+        await close_idle(self._pool)
 
     async def close(self) -> None:
         await self._pool.aclose()
+
+
+async def close_idle(pool: ConnectionPool) -> None:
+    """Closes the pool's idle connections.
+
+    `ConnectionPool.disconnect` waits for the end of each connection. Meanwhile the pool gives it to callers, whose
+    commands fail.
+    """
+    for connection in [*pool._available_connections]:
+        await connection.disconnect(nowait=True)
