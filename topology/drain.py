@@ -109,8 +109,9 @@ async def drain(
 
 def _only_in(old: Plan, new: Plan) -> Plan:
     """Returns the objects that the drain removes: the exchanges and queues that the new plan lacks, and bindings.
-    Before the first move, it removes each binding that fills a slot. It also removes each binding that the new plan
-    lacks although it keeps the binding's exchange."""
+
+    The drain removes these bindings before the first move. Each of them fills a removed slot, or the new plan lacks the
+    binding but keeps its source exchange."""
     staying_exchanges = {exchange.name for exchange in new.exchanges}
     staying_queues = {queue.name for queue in new.every_queue}
     exchanges = tuple(exchange for exchange in old.exchanges if exchange.name not in staying_exchanges)

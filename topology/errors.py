@@ -1,11 +1,14 @@
 """Defines the errors of work on the broker: connecting, and declaring, comparing or deleting objects of the topology.
 
-TopologyError +- TopologyConflict an object exists with other arguments; arguments of an existing queue can't be changed
-+- TopologyBarred a queue of an earlier version exists; until it is deleted, nothing may be declared +- TopologyMissing
-the source or the destination of a binding does not exist +- ConnectionFailed the broker refused a connection, or a call
-over it | +- LoginRefused the broker does not know the user, or the password is wrong | +- VhostRefused the virtual host
-does not exist, or the user has no rights in it +- ManagementRefused the management API refused a change +-
-BrokerUnsuitable the broker is too old, is a broken version, or lacks a capability
+TopologyError
+├── TopologyConflict    an object exists with other arguments; arguments of an existing queue can't be changed
+├── TopologyBarred      a queue of an earlier version exists; until it is deleted, nothing may be declared
+├── TopologyMissing     the source or the destination of a binding does not exist
+├── ConnectionFailed    the broker refused a connection, or a call over it
+│   ├── LoginRefused    the broker does not know the user, or the password is wrong
+│   └── VhostRefused    the virtual host does not exist, or the user has no rights in it
+├── ManagementRefused   the management API refused a change
+└── BrokerUnsuitable    the broker is too old, is a broken version, or lacks a capability
 """
 
 

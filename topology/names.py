@@ -134,7 +134,8 @@ class Names:
 
     @property
     def acks(self) -> str:
-        """Fanout exchange and the queue that it feeds. They get acks, which AMQP consumers publish for the record."""
+        """Fanout exchange and the queue that it feeds. They get the acks that AMQP consumers publish. A bridge records
+        these acks in Redis."""
         return f"{self.prefix}.acks"
 
     @property

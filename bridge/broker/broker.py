@@ -157,7 +157,8 @@ class Broker:
         return partial(classify, self._names.in_lane(lane))
 
     def submitted(self, message: Message, *, now_ms: int) -> Submission | Unusable:
-        """Reads a delivery of the ingress queue."""
+        """Reads a delivery of the ingress queue. Returns `Unusable` if the bridge can't accept the message. `now_ms`:
+        Unix ms."""
         return submitted(self._names, message, now_ms=now_ms)
 
     def has_waited(self, delivery: Delivery, message_id: str) -> bool:

@@ -109,7 +109,7 @@ async def _write(lines: AsyncIterator[bytes], output: BinaryIO) -> None:
 
 
 async def _restore(settings: Settings, pool: str, lines: BinaryIO, counts: Counter[str]) -> None:
-    """Restores the lines. Adds what was restored to `counts`, also if an error ends the restore."""
+    """Restores the lines. Adds the counts of `Restore` to `counts`, also if an error ends the restore."""
     service = Service(settings, pool=pool)
     restoring = Restore(service)
     try:

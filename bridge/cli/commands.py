@@ -45,7 +45,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "doctor": ("doctor.command", "Find what is wrong with the settings, RabbitMQ, Redis and a running bridge."),
     "topology": ("topology", "Show, declare, check, export and drain the topology on RabbitMQ."),
     "migrate": ("migrate.command", "Move exchanges of the delayed-message plugin to plain ones, and back."),
-    "door": ("door", "Pass AMQP clients on to RabbitMQ, those of the delayed-message plugin unchanged."),
+    "door": ("door", "Pass AMQP clients on to RabbitMQ, so that clients of the delayed-message plugin need no change."),
     "token": ("token", "Create, list and revoke the tokens of HTTP clients."),
     "config": ("config", "Show the settings, and check them."),
     "audit": ("audit", "List messages whose copy is lost, and repair them."),

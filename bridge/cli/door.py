@@ -33,7 +33,7 @@ _LONGEST_QUESTION_S = 5
 
 @app.command()
 def door() -> None:
-    """Pass AMQP clients on to RabbitMQ, those of the delayed-message plugin unchanged.
+    """Pass AMQP clients on to RabbitMQ, so that clients of the delayed-message plugin need no change.
 
     The door has the settings of the bridge. It connects to the RabbitMQ of BRIDGE_AMQP_URL, but not as the user in this
     URL: clients log in as their own users.

@@ -23,8 +23,9 @@ def note(topic: str, late_ms: float) -> None:
 
 
 def lateness_ms(topic: str) -> Mapping[str, float | None]:
-    """Returns percentiles and maximum, in ms, of how late this process's latest releases of the topic were. Each is
-    None if the topic had no release, or if a thousand other topics have had a release since."""
+    """Returns how late this process's latest releases of the topic were, in ms: `p50`, `p90` and `p99` (percentiles),
+    and `max`. Each value is None if the topic had no release, or if a thousand other topics have had a release since.
+    """
     latest = sorted(_lateness_ms.get(topic) or ())
     if not latest:
         return dict.fromkeys(("p50", "p90", "p99", "max"))

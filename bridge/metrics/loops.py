@@ -31,7 +31,7 @@ _HELD.set_function(lambda: sum(held() for held in _holders))
 
 @contextmanager
 def holding(held: Callable[[], int]) -> Iterator[None]:
-    """Within the context, adds the number that `held` returns to the copies that the process holds."""
+    """Within the context, the metric of held copies includes the number that `held` returns."""
     _holders.add(held)
     try:
         yield

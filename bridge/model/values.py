@@ -137,7 +137,7 @@ class Backoff:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """A topic's policy for its messages, as it is stored. For a field that is None, the bridge's setting counts."""
+    """A topic's policy for its messages, as it is stored. For a field that is None, the bridge's setting applies."""
 
     release: Release = Release.CHECKED
     max_retry: int | None = None
@@ -162,8 +162,8 @@ class Defaults:
 class Effective(Policy):
     """The values that apply to a topic: from its policy, or else the bridge's defaults.
 
-    It is never stored. `own`: the topic's policy. `keep_body_max`: as in `own`, because its default depends on the
-    sender. No other place decides which value counts."""
+    An `Effective` is never stored. `own`: the topic's policy. `keep_body_max`: as in `own`, because its default depends
+    on the sender. No other code decides which value applies."""
 
     max_retry: int
     lease_ms: int

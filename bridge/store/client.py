@@ -85,7 +85,8 @@ class Store:
 
     @property
     def breaker(self) -> Breaker:
-        """The breaker of the server. With several servers: the breaker that is most open."""
+        """The breaker of the server. With several servers: the breaker in the worst state (open, then half open, then
+        closed)."""
         return max(self._servers.breakers, key=lambda breaker: breaker.state, default=Breaker())
 
     @property

@@ -48,8 +48,9 @@ class StoreClock:
 
     @property
     def ahead_ms(self) -> float:
-        """The most ms by which Redis' clock may have jumped ahead since a moment was written. It is the sum of all
-        jumps since the process began, minus the lowest sum so far. Jumps of less than a second do not count."""
+        """The most ms by which Redis' clock may have jumped ahead since it gave a stored moment, such as a due moment.
+        The value is the sum of all jumps since the process began, minus the lowest sum so far. Jumps of less than a
+        second do not count."""
         return max((stepped_ms - lowest_ms for stepped_ms, lowest_ms in self._stepped_ms.values()), default=0.0)
 
     @property

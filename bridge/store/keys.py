@@ -214,7 +214,8 @@ class Keys:
         return crc32(taken_id(message_id).encode()) % self.buckets if self.buckets > 1 else 0
 
     def home(self, topic: str, message_id: str) -> str:
-        """Returns a key on the server that has the message."""
+        """Returns the home of the message: a key that all messages of its bucket share. The key is on the server that
+        has the message."""
         return self.indexes(topic, self.bucket(message_id))[0]
 
     def homes(self, topic: str) -> list[str]:

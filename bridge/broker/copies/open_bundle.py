@@ -78,7 +78,8 @@ class OpenBundle:
         self._offset_ms = corrected_ms - own_ms
 
     def waited_by_ms(self, due_ms: int) -> int | None:
-        """Returns `waited_ms`, as in `Due`, for a copy of the bundle that was due at `due_ms` and was taken last."""
+        """Returns `waited_ms`, as in `Due`, for a copy that the latest call has taken out of the bundle. `due_ms`: when
+        the copy was due, in Unix ms."""
         if self.waited_ms is None or due_ms > max(self._latest_ms, self.index.dues_ms[0]):
             return None
         return self.waited_ms + max(0, due_ms - self.index.dues_ms[0])

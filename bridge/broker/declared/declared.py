@@ -210,8 +210,8 @@ class Declared:
         return self._young.settles_in_s(_letters(topic))
 
     def note_existing(self, topics: Iterable[str]) -> None:
-        """Notes that the ready queues of topics exist, so that their age counts from now on, before this process first
-        uses them."""
+        """Notes that the ready queues of these topics exist. So the age of these queues is measured from this note, and
+        not from their first use by this process."""
         for topic in topics:
             self._young.exists(topic)
 

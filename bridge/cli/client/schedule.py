@@ -186,7 +186,7 @@ def backfill(
     from_: Annotated[str, typer.Option("--from", metavar="INSTANT", help="The beginning of the time.")],
     to: Annotated[str, typer.Option(metavar="INSTANT", help="Its end, which belongs to it.")],
 ) -> None:
-    """Send the ticks of a time that is over. A tick that was sent before is not sent again."""
+    """Send the ticks of a past period. A tick that was sent before is not sent again."""
     wanted = {"from": number_or_text(from_), "to": number_or_text(to)}
     output.show(api.call("POST", _path(name, "/backfill"), document(wanted)))
 

@@ -72,7 +72,8 @@ def apply(
 ) -> None:
     """Carry out each step that can be done now, and say what the other steps wait for.
 
-    Exit code 5: some steps wait. Exit code 1 also if messages of the plugin may be lost by a replacement.
+    Exit code 1: a replacement may have lost messages of the plugin, or the command failed. Exit code 5: some steps
+    wait.
     """
     options: Options = context.obj
     choices = Choices(publishers_moved=publishers_moved, held=held)

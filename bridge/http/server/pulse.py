@@ -55,9 +55,9 @@ class Pulse:
         await refuse(self.why(), scope, receive, send)
 
     def in_time(self, app: ASGIApp) -> ASGIApp:
-        """Returns the application that answers the request whose head has just been read. It refuses the request if the
-        loop stalls before the request begins. Otherwise `app` answers, and reading the body raises `StoodStill` after a
-        stall."""
+        """Returns an application that runs `app` for the request whose head has just been read. If the event loop
+        stalls before the request begins, this application refuses the request. If the loop stalls while the body
+        arrives, reading the body raises `StoodStill`."""
         stalls = self._stalls
 
         def is_late() -> bool:
@@ -83,8 +83,8 @@ class Pulse:
         return begin
 
     def _beat(self, rounds: int = 0) -> None:
-        """Looks for a stall, and plans the next beat. `rounds`: for how many more rounds of the event loop each request
-        that the loop reads counts as old."""
+        """Looks for a stall, and plans the next beat. `rounds`: the number of further rounds of the event loop. In
+        these rounds, each request that the loop reads counts as old."""
         loop, now_s = asyncio.get_running_loop(), monotonic()
         stood_s, self._last_s = now_s - self._last_s, now_s
         if stood_s > self._limit_s:

@@ -66,7 +66,7 @@ async def look_at_session(pools: Pools, call: ApiCall) -> Response:
 
 
 async def close_session(pools: Pools, call: ApiCall) -> Response:
-    """Ends the session of the request's cookie, and removes the cookie. Harmless for a request with a token."""
+    """Ends the session of the request's cookie, and removes the cookie. A request with a token ends no session."""
     call.query(NoQuery)
     if call.caller.session is not None:
         await Sessions(pools.default.sessions).close(call.caller.session)

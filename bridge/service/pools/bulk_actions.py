@@ -134,8 +134,8 @@ class BulkActions:
 
     async def _count(self, bulk: Bulk, found: Sequence[Found]) -> int:
         """Counts the found messages that match. The index entry alone is enough for a leased message that was due when
-        the action began. It is also enough for a waiting message that is due later. For all other entries the method
-        reads the records, because Redis may have forgotten some."""
+        the action began. It is also enough for a waiting message that is due after the action began. For all other
+        entries the method reads the records, because Redis may have forgotten some."""
         unsure = [one for one in found if one.state is not State.LEASED and one.due_ms <= bulk.began_ms]
         unsure += [one for one in found if one.due_ms > bulk.began_ms and one.state is not State.WAITING]
         at_goal = sum(one.due_ms == bulk.due_ms and one.due_ms > bulk.began_ms for one in found)

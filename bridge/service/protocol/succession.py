@@ -79,14 +79,14 @@ class Succession:
 
     @classmethod
     def of_calls(cls, context: Context) -> Succession:
-        """Returns the object that carries out the steps of clients' calls. A client's call puts its topic on the list,
-        so the topic's queues are declared."""
+        """Returns the object that carries out the steps of clients' calls. A client's call puts its topic on the list
+        of topics. So these steps declare the topic's missing queues."""
         return cls(context.store, context.broker.copy_publisher)
 
     @classmethod
     def of_copies(cls, context: Context) -> Succession:
-        """Returns the object that carries out the steps of copies that exist already. Their topic may be removed by
-        now, and stays removed."""
+        """Returns the object that carries out the steps of existing copies. A topic may be removed while it still has
+        copies. These steps do not declare the missing queues of a removed topic."""
         return cls(context.store, context.broker.releases)
 
     async def perform(self, steps: Sequence[Step[V]]) -> list[Result[V]]:

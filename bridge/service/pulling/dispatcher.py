@@ -164,8 +164,8 @@ class Dispatcher:
         self._feed = await self._tools.feeds.open(self._queue, self._window(), self._changed.set)
 
     async def _deal(self, feed: Feed, policy: Effective) -> None:
-        """Deals the messages that the feed has in hand. If there are none, answers the pulls that do not wait; other
-        pulls go on waiting."""
+        """Deals the messages that the feed holds to the pulls. If the feed holds none, answers the pulls that do not
+        wait; other pulls go on waiting."""
         if feed.error is not None:
             raise feed.error
         wants, ready = self._open(), 0
@@ -195,7 +195,7 @@ class Dispatcher:
                 await self._close(silent=silent_in_s <= look_in_s)
 
     async def _end_feed(self, feed: Feed, *, silent: bool = False) -> list[Taken]:
-        """Ends the feed, and returns the messages that it had in hand. `silent`: as in `Feed.leave`."""
+        """Ends the feed, and returns the messages that the feed still held. `silent`: as in `Feed.leave`."""
         self._feed = None
         try:
             await feed.cancel()
@@ -204,7 +204,8 @@ class Dispatcher:
         return feed.take(len(feed.hand))
 
     async def _close(self, *, silent: bool = False) -> None:
-        """Ends the feed, and gives back the messages that it has in hand. `silent`: as in `Feed.leave`."""
+        """Ends the open feed, if there is one, and puts the messages that it held back into the ready queue. `silent`:
+        as in `Feed.leave`."""
         if self._feed is None:
             return
         lost = self._feed.error is not None

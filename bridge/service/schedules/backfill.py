@@ -57,7 +57,7 @@ class Backfills(LeasedSchedules):
             text = f"leads to more than {MOST_BACKFILLED} ticks: give an earlier moment, and go on behind it"
             raise InvalidRequest.of("to", to_ms, MOST_BACKFILLED, text)
         if len(added(schedule.progress.filled, span)) > MOST_SPANS:
-            raise Conflict(f"backfills have covered {MOST_SPANS} separate times, which is the limit: join some")
+            raise Conflict(f"backfills have covered {MOST_SPANS} separate periods, which is the limit: join some")
         sent = 0
         for start in range(0, len(ticks), _GROUP):
             sent += await self._fill(schedule, ticks[start : start + _GROUP], check)

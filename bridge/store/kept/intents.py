@@ -60,7 +60,8 @@ class Found:
 
 
 class StoredIntents:
-    """The intents of one session. Each method may raise StoreUnavailable. Moments are Redis' in Unix ms."""
+    """The intents of one session of the ingress. Each method may raise StoreUnavailable. Moments are Unix ms by Redis'
+    clock."""
 
     def __init__(self, store: Store, keys: Keys, session: str) -> None:
         self._store = store

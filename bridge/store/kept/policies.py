@@ -55,7 +55,7 @@ def write_policy(policy: Policy, *, over: bytes | None = None) -> bytes:
 
 
 def read_policy(stored: bytes | None) -> Policy:
-    """Reads a policy that a bridge of any version has stored. Passes over fields that this version does not know."""
+    """Reads a policy that a bridge of any version has stored. Ignores fields that this version does not know."""
     if stored is None:
         return Policy()
     known = _known(Policy, orjson.loads(stored))

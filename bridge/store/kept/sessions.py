@@ -17,7 +17,7 @@ LIFE_MS: Final = 12 * 3_600_000
 
 class StoredSessions:
     """The sessions of all tokens. Each token has a sorted set: the hashes of its sessions' secrets, by the moments when
-    the sessions end. Each method may raise StoreUnavailable. Moments are Redis' in Unix ms."""
+    the sessions end. Each method may raise StoreUnavailable. Moments are Unix ms by Redis' clock."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store

@@ -36,7 +36,8 @@ _AS_IT_IS: Final = "-"
 
 
 class NamedBefore(StrEnum):
-    """The copies that a record has certainly named before a copy came. The values are those of lua/fire.lua."""
+    """Says which copies a record has certainly named before a given copy reaches the checkpoint. The values are those
+    of the argument `named` of lua/fire.lua."""
 
     MESSAGE = "message"  # this copy, or an earlier copy of its message
     FORMER = "former"  # a copy as above, or a copy of the message that this one replaces

@@ -56,7 +56,7 @@ export interface paths {
         put?: never;
         /**
          * Send up to 1000 messages
-         * @description Sends up to 1000 messages to one topic. Each is accepted or refused alone.
+         * @description Sends up to 1000 messages to one topic. Each is accepted or refused independently of the others.
          *
          *     `results` has one entry for each message, in order: status 201 or 200 with the message, or another status with the
          *     error. 503 in an entry: nothing was promised for that message; send it again with the same `id`.
@@ -809,12 +809,12 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send the ticks of a time that is over
-         * @description Sends the ticks of a time that is over, all due now. A tick that was sent before is not sent again.
+         * Send the ticks of a past period
+         * @description Sends the ticks of a past period, all due now. A tick that was sent before is not sent again.
          *
          *     The bridge knows that a tick was sent if its message still has a record, or if an earlier backfill covered its
          *     moment. A call sends at most 1,000 ticks. 404: there is no schedule of this name. 409: backfills have covered 100
-         *     separate times, which is the limit. The token also needs the scope `send` for the topic, and must allow the
+         *     separate periods, which is the limit. The token also needs the scope `send` for the topic, and must allow the
          *     message's target.
          */
         post: operations["backfill_schedule"];
@@ -896,7 +896,8 @@ export interface paths {
         post?: never;
         /**
          * Remove a subscription
-         * @description Stops posting the topic's messages. Calls in flight finish and count. The topic keeps its other messages.
+         * @description Stops posting the topic's messages. Calls in flight finish, and each answer still decides about its message. All
+         *     other messages stay in the topic.
          *
          *     404: the topic has no subscription.
          */
@@ -1004,7 +1005,7 @@ export interface paths {
         post: operations["open_session"];
         /**
          * Sign a browser out
-         * @description Ends the session of the request's cookie, and removes the cookie. Harmless for a request with a token.
+         * @description Ends the session of the request's cookie, and removes the cookie. A request with a token ends no session.
          */
         delete: operations["close_session"];
         options?: never;
@@ -1186,7 +1187,7 @@ export interface components {
         };
         /**
          * BatchRequest
-         * @description 1 to 1000 messages. Each is accepted or refused alone.
+         * @description 1 to 1000 messages. Each is accepted or refused independently of the others.
          */
         BatchRequest: {
             messages: unknown[];
@@ -1372,7 +1373,7 @@ export interface components {
         };
         /**
          * EffectiveOut
-         * @description The values that count: the policy's own, and the bridge's settings for the rest.
+         * @description The values that apply to the topic: the policy's own, and the bridge's settings for all other fields.
          */
         EffectiveOut: {
             max_retry: number;

@@ -105,7 +105,7 @@ class SendRequest(Request):
 
 
 class BatchRequest(Request):
-    """1 to 1000 messages. Each is accepted or refused alone."""
+    """1 to 1000 messages. Each is accepted or refused independently of the others."""
 
     messages: Annotated[list[Raw], Meta(min_length=1, max_length=MAX_BATCH)]
 

@@ -29,8 +29,8 @@ def etag_header(record: Record) -> list[tuple[bytes, bytes]]:
 
 
 class Precondition:
-    """The `If-Match` of a request. `is_given`: whether the request has an `If-Match` with entity tags. `*` is none: any
-    version of the message satisfies it."""
+    """The `If-Match` of a request. `is_given`: whether the request has an `If-Match` with entity tags. False for `*`,
+    because any version of the message satisfies `*`."""
 
     def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """`headers`: the headers of the ASGI scope.

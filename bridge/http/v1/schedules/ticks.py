@@ -47,11 +47,11 @@ async def trigger_schedule(pools: Pools, call: ApiCall) -> Response:
 
 
 async def backfill_schedule(pools: Pools, call: ApiCall) -> Response:
-    """Sends the ticks of a time that is over, all due now. A tick that was sent before is not sent again.
+    """Sends the ticks of a past period, all due now. A tick that was sent before is not sent again.
 
     The bridge knows that a tick was sent if its message still has a record, or if an earlier backfill covered its
     moment. A call sends at most 1,000 ticks. 404: there is no schedule of this name. 409: backfills have covered 100
-    separate times, which is the limit. The token also needs the scope `send` for the topic, and must allow the
+    separate periods, which is the limit. The token also needs the scope `send` for the topic, and must allow the
     message's target."""
     wanted = await call.body(BackfillRequest)
     done = await Backfills(pools).backfill(call.schedule, wanted.from_, wanted.to, managed(call, sends=True))
@@ -73,7 +73,7 @@ OPERATIONS = (
     ),
     Operation(
         name="backfill_schedule",
-        summary="Send the ticks of a time that is over",
+        summary="Send the ticks of a past period",
         group="schedules",
         method="POST",
         path=f"{SCHEDULE}/backfill",

@@ -72,7 +72,7 @@ async def send(pools: Pools, call: ApiCall) -> Response:
 
 
 async def send_many(pools: Pools, call: ApiCall) -> Response:
-    """Sends up to 1000 messages to one topic. Each is accepted or refused alone.
+    """Sends up to 1000 messages to one topic. Each is accepted or refused independently of the others.
 
     `results` has one entry for each message, in order: status 201 or 200 with the message, or another status with the
     error. 503 in an entry: nothing was promised for that message; send it again with the same `id`."""

@@ -133,7 +133,7 @@ class PolicyOut(Answer):
 
 
 class EffectiveOut(Answer):
-    """The values that count: the policy's own, and the bridge's settings for the rest."""
+    """The values that apply to the topic: the policy's own, and the bridge's settings for all other fields."""
 
     max_retry: int
     ttl_ms: int | None

@@ -71,7 +71,8 @@ async def look_at_subscription(pools: Pools, call: ApiCall) -> Response:
 
 
 async def unsubscribe(pools: Pools, call: ApiCall) -> Response:
-    """Stops posting the topic's messages. Calls in flight finish and count. The topic keeps its other messages.
+    """Stops posting the topic's messages. Calls in flight finish, and each answer still decides about its message. All
+    other messages stay in the topic.
 
     404: the topic has no subscription."""
     topic = call.topic

@@ -52,8 +52,8 @@ class _Names:
         return id_of(self.given_id)
 
     def shown(self, message: Message) -> Answer:
-        """Returns the message as its client sees it. It has the names that the client gave in this call: a message
-        whose body was released has no envelope with them."""
+        """Returns the message as its client sees it, with the topic and the id that the client gave in this call. Only
+        the envelope keeps these names, and a message whose body was released has no envelope."""
         return {**_delay_msg(message), "topic": self.given_topic, "msgId": self.given_id}
 
 

@@ -103,7 +103,7 @@ def trigger_schedule(schedule: str) -> Operation[Message]:
 
 
 def backfill_schedule(schedule: str, from_: datetime, to: datetime) -> Operation[Backfilled]:
-    """Sends the ticks of a time that is over, both ends included. A tick that was sent before is not sent again."""
+    """Sends the ticks of a past period, both ends included. A tick that was sent before is not sent again."""
     return Operation(
         method="POST",
         path=f"{_SCHEDULE}/backfill",
