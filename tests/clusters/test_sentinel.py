@@ -8,8 +8,13 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from redis.asyncio import Redis
 
 from bridge.local.redis_sentinels import RedisSentinels
+from bridge.store.clock import StoreClock
+from bridge.store.servers.connect import connect
+from bridge.store.servers.sentinel import SentinelMaster
+from bridge.store.servers.servers import pack
 from tests.events import What
 from tests.fault.api import Api
 from tests.fault.consumers import ended, over_amqp, over_http
@@ -34,6 +39,21 @@ def sentinels(local_dir: Path, servers: Servers) -> Iterator[RedisSentinels]:
 @pytest.mark.parametrize("protocol", [2, 3])
 async def test_every_answer_of_a_master_under_sentinels_is_read(sentinels: RedisSentinels, protocol: int) -> None:
     await read_each(sentinels.url, protocol)
+
+
+async def test_master_is_found_although_the_sentinels_have_closed_their_connections(sentinels: RedisSentinels) -> None:
+    server = connect(sentinels.url, StoreClock(), timeout_s=10)
+    assert isinstance(server, SentinelMaster)
+    try:
+        await server.ask([pack("", "ECHO", "1")])
+        for sentinel in server._sentinel.sentinels:
+            await sentinel.ping()
+        for one in (*sentinels.sentinels, sentinels.master):
+            async with Redis(port=one.port) as other:
+                await other.client_kill_filter(_type="normal")
+        assert await server.ask([pack("", "ECHO", "2")]) == [b"2"]
+    finally:
+        await server.close()
 
 
 @pytest.mark.timeout(200)
