@@ -48,8 +48,8 @@ async def test_master_is_found_although_the_sentinels_have_closed_their_connecti
         await server.ask([pack("", "ECHO", "1")])
         for sentinel in server._sentinel.sentinels:
             await sentinel.ping()
-        for one in (*sentinels.sentinels, sentinels.master):
-            async with Redis(port=one.port) as other:
+        for port in (*(one.port for one in sentinels.sentinels), sentinels.master.port):
+            async with Redis(port=port) as other:
                 await other.client_kill_filter(_type="normal")
         assert await server.ask([pack("", "ECHO", "2")]) == [b"2"]
     finally:
