@@ -75,14 +75,17 @@ class Breaker:
         """Reports a call whose time limit passed. `late_s`: by how much later than the limit the call ended. Returns
         whether this counts.
 
-        It does not if this process stood still when the limit passed, because the answer may have come in time. If the
-        next call does not end better, it counts: the timers of a busy machine may always be late.
+        It does not if this process stood still when the limit passed, because the answer may have come in time. A call
+        that began after such a stall counts, until the server has answered: the timers of a busy machine may always be
+        late.
         """
         self.troubled_s = now_s
-        if late_s > _STALLED_S and not self._heard_s < self._excused_s <= began_s:
-            self._excused_s = now_s
-            self.given_up(began_s, now_s)
-            return False
+        if late_s > _STALLED_S:
+            if self._excused_s <= self._heard_s:
+                self._excused_s = now_s
+            if began_s < self._excused_s:
+                self.given_up(began_s, now_s)
+                return False
         if self._is_try(began_s) or (self.state is BreakerState.CLOSED and began_s > self._heard_s):
             self.state = BreakerState.OPEN
             self._refusing_until_s = now_s + self._open_for_s

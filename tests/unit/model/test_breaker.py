@@ -216,13 +216,53 @@ def test_inconclusive_time_out_does_not_open_the_breaker() -> None:
     assert breaker.state is CLOSED
 
 
-async def test_time_limit_that_passed_while_the_process_stood_still_counts_at_the_second_call() -> None:
-    breaker, states = Breaker(), []
+LATE_STORIES: dict[str, list[tuple[float, float, bool, BreakerState]]] = {
+    # (second of the end, second of the begin, whether it counts, state after it)
+    "all calls of one stall are excused": [
+        (4.0, 0.0, False, CLOSED),
+        (4.0, 1.9, False, CLOSED),
+        (4.1, 0.3, False, CLOSED),
+    ],
+    "a call after the stall counts": [(1.8, 0.0, False, CLOSED), (3.6, 1.8, True, OPEN)],
+    "calls that overlap excuse each other once": [
+        (1.8, 0.0, False, CLOSED),
+        (2.7, 0.9, False, CLOSED),
+        (3.6, 1.8, True, OPEN),
+    ],
+}
 
-    for _ in range(2):
-        with suppress(TimeoutError), guarded(breaker, "Redis", StoreUnavailable, limit_s=0.01):
-            async with asyncio.timeout(0.01):
-                asyncio.get_running_loop().call_soon(sleep, 0.4)
-                await asyncio.Event().wait()
-        states.append(breaker.state)
-    assert states == [CLOSED, OPEN]
+
+@pytest.mark.parametrize("story", LATE_STORIES.values(), ids=LATE_STORIES)
+def test_late_time_out_counts_once_the_server_had_time_to_answer(
+    story: list[tuple[float, float, bool, BreakerState]],
+) -> None:
+    breaker = Breaker()
+    for now_s, began_s, counts, state in story:
+        assert (breaker.timed_out(began_s, now_s, 0.3), breaker.state) == (counts, state)
+
+
+def test_each_answer_allows_another_excuse() -> None:
+    breaker = Breaker()
+    for began_s in (0.0, 10.0):
+        assert not breaker.timed_out(began_s, began_s + 1.8, 0.3)
+        breaker.answered(began_s + 2)
+
+
+def test_late_end_of_the_probe_lets_the_next_call_probe() -> None:
+    breaker = Breaker(open_s=1.0)
+    breaker.timed_out(0.0, 1.5)
+    assert breaker.admit(2.5)
+    assert not breaker.timed_out(2.5, 4.3, 0.3)
+    assert breaker.admit(4.3)
+    assert breaker.timed_out(4.3, 6.1, 0.3)
+    assert not breaker.admit(6.2)
+
+
+async def test_time_limit_that_passed_while_the_process_stood_still_is_excused() -> None:
+    breaker = Breaker()
+
+    with suppress(TimeoutError), guarded(breaker, "Redis", StoreUnavailable, limit_s=0.01) as call:
+        async with asyncio.timeout(0.01):
+            asyncio.get_running_loop().call_soon(sleep, 0.4)
+            await asyncio.Event().wait()
+    assert (breaker.state, call.timed_out) == (CLOSED, False)
