@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from bridge.broker.ready.feed import Feeds
 from bridge.broker.ready.taker import Taker
 from bridge.broker.target_publisher import TargetPublisher
 from bridge.broker.traced_publisher import TracedCopyPublisher
+from bridge.broker.unconfirmed import Unconfirmed
 from bridge.model.breaker import Breaker, BreakerState
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing, Unroutable
 from bridge.settings.settings import Settings
@@ -108,11 +110,13 @@ class Broker:
             publishers=(self._releasing,),
             listed=listed,
         )
-        to_others = Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS, to_others=True)
-        self._targets = TargetPublisher(self._names, to_others)
-        self.copy_publisher = self._copy_publisher(Publisher(self._publishing, timeout_ms=timeout_ms), everything)
-        self._probing = Publisher(self._publishing, timeout_ms=timeout_ms, channels=1)
-        self.releases = self._copy_publisher(Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS), listed)
+        self._unconfirmed = Unconfirmed(self._names)
+        of_requests = partial(Publisher, self._publishing, timeout_ms=timeout_ms, answers=self._unconfirmed)
+        of_loops = partial(Publisher, self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS, answers=self._unconfirmed)
+        self._targets = TargetPublisher(self._names, of_loops(to_others=True))
+        self.copy_publisher = self._copy_publisher(of_requests(), everything)
+        self._probing = of_requests(channels=2)
+        self.releases = self._copy_publisher(of_loops(), listed)
         self.taker = Taker(self.consuming, timeout_ms=timeout_ms)
         self.feeds = Feeds(self._polling, timeout_ms=timeout_ms)
         self._put_aside = PutAside(self.releases.refuse, settings.tls)
@@ -216,7 +220,8 @@ class Broker:
         for the confirms. If the connection is lost, tries each other node once, as the next sends would.
 
         Returns:
-            A finding for each queue that does not confirm while other queues do.
+            A finding about the queues that have not confirmed in the last minute: probe queues, and any other queue
+            that the bridge publishes to.
 
         Raises:
             BrokerUnavailable: RabbitMQ is away, frozen or cut off from its majority, blocks publishers, or refuses the
@@ -227,26 +232,22 @@ class Broker:
                 return await self._probe()
             except BrokerUnavailable:
                 if not left or self._publishing.is_open:
+                    self._unconfirmed.forget_all()
                     raise
         return []
 
     async def _probe(self) -> list[Finding]:
         await self._check(ask=False)
         called_s = monotonic()
-        queues = self._names.probes
-        errors = await self._probing.publish([Outgoing("", one, Properties(message_id=one), b"") for one in queues])
+        probes = [Outgoing("", queue, Properties(message_id=queue), b"") for queue in self._names.probes]
+        # In bursts of their own: a queue that hangs may hold back the rest of its burst.
+        errors = [error for (error,) in await asyncio.gather(*(self._probing.publish([probe]) for probe in probes))]
         # A queue that somebody has deleted is no failure: RabbitMQ has answered, and the watch reports the queue.
-        failed = {
-            queue: error
-            for queue, error in zip(queues, errors, strict=True)
-            if error is not None and not isinstance(error, Unroutable)
-        }
+        failed = [error for error in errors if error is not None and not isinstance(error, Unroutable)]
         if failed and self._publishing.confirmed_s < called_s:
-            raise next(iter(failed.values()))
-        return [
-            Finding("warning", f"the queue {queue} does not confirm ({error}), and other queues do")
-            for queue, error in failed.items()
-        ]
+            raise failed[0]
+        self._unconfirmed.note(probes, errors)
+        return self._unconfirmed.findings()
 
     async def _check(self, *, ask: bool) -> None:
         await self.declared.wheel.ensure()

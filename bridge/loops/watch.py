@@ -11,7 +11,7 @@ from typing import NoReturn
 import structlog
 
 from bridge.broker.declared.findings import Finding
-from bridge.metrics.loops import FINDINGS, LAST_RUN
+from bridge.metrics.loops import LAST_RUN
 from bridge.model.errors import StoreUnfit
 from bridge.service.context import Context
 from bridge.service.dead.queueless_letters import QueuelessLetters
@@ -96,10 +96,6 @@ class Watch:
         for finding in self.findings:
             if finding not in findings:
                 log.info("broker.finding_cleared", severity=finding.severity, finding=finding.says)
-        for severity in ("error", "warning"):
-            # The gauge is shared with the watches of other pools.
-            before, now = (sum(one.severity == severity for one in some) for some in (self.findings, findings))
-            FINDINGS.labels(severity).inc(now - before)
         self.findings = findings
 
 

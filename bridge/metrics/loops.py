@@ -17,7 +17,7 @@ PARKED_AGAIN: Final = counter(
     "parked_again", "Copies that came in a bundle, were far from due, and went back into the wheel in another"
 )
 OVERDUE: Final = gauge("overdue", "Messages without a live copy, as the last audit found them", "topic")
-FINDINGS: Final = gauge("findings", "Findings of the last check of the servers, by severity", "severity")
+FINDINGS: Final = gauge("findings", "Findings of the latest checks and probes of the servers, by severity", "severity")
 BULK_CHANGED: Final = counter("bulk_changed", "Messages that bulk operations have changed, by action", "action")
 BULK_RUNNING: Final = gauge("bulk_operations", "Bulk operations that the process works on")
 FAILURES: Final = counter("loop_failures", "Errors that a loop met because of a bug of the bridge", "loop")

@@ -261,7 +261,9 @@ class Service:
             and all(serves(part, state) for part, state in states.items())
             and not self._watch.broken
         )
-        findings = [*self._watch.findings, *failures(states), *broker.findings, *store.findings]
+        of_servers = [*self._watch.findings, *broker.findings, *store.findings]
+        self._scraped.show_findings(of_servers)
+        findings = [*of_servers, *failures(states)]
         return Health(ok=is_ready, parts=parts, findings=findings, policies=self._watch.policies)
 
     async def _probe_store(self) -> list[Finding]:

@@ -138,6 +138,8 @@ async def test_calls_in_an_outage_are_refused_in_time_and_no_message_is_lost(
     assert len({one["id"] for one in pulled}) == len(pulled)
     assert all(now_ms() >= instant_ms(one["due_at"]) for one in pulled)
     assert (bridge.running, bridge.pid) == (True, process)
+    # All queues were silent together.
+    assert "did not confirm" not in (await api.insist("GET", "/health/ready")).text
 
 
 @pytest.mark.parametrize("outage", OUTAGES, ids=lambda outage: outage.__name__)

@@ -28,6 +28,7 @@ from topology.names import Names
 
 KNOWN_WITHIN_S = 2.0
 NOWHERE = ("127.0.0.1", "1")
+DECLARED_LONG_AGO_MS = 2_000
 KEYS_TO_LOAD = 2_500  # of a millisecond each
 
 State = Callable[[Redis], AbstractAsyncContextManager[None]]
@@ -213,19 +214,49 @@ async def test_queue_that_does_not_confirm_is_a_finding_while_others_do(
     api = Api(http, bridge)
     await api.insist("GET", "/health/ready")
     await api.sent("others", "one")
-    first, second = (f"'{urlsplit(stage.rabbit.amqp_url).path[1:]}_{queue}'" for queue in Names().probes)
-
-    async def tell(verb: str, *queues: str) -> None:
-        await asyncio.to_thread(stage.rabbit.ctl, "eval", f"[sys:{verb}(Queue) || Queue <- [{', '.join(queues)}]].")
-
-    await tell("suspend", first)
+    first, second = Names().probes
+    await tell(stage, "suspend", first)
     try:
-        health = await until_ready(api, 200, "delay.probe.0 does not confirm")
+        health = await until_ready(api, 200, "last minute: delay.probe.0")
         assert health["status"] == "degraded"
         assert (await api.send("others", "two")).status_code == 201
-        await tell("suspend", second)
+        for _ in range(10):
+            assert (await api.call("GET", "/health/ready")).status_code == 200
+        await tell(stage, "suspend", second)
         health = await until_ready(api, 503)
         assert "RabbitMQ did not answer" in health["parts"]["broker"]
     finally:
-        await tell("resume", first, second)
+        await tell(stage, "resume", first, second)
     await until_ready(api, 200, '"status":"ok"')
+
+
+@pytest.mark.parametrize(("queue", "delay_ms"), [("ready.hung", 0), (Names().slot("seconds", 7), 7_500)])
+async def test_queue_that_hangs_is_a_finding_though_no_other_queue_does(
+    stage: Stage, bridge: str, http: httpx2.AsyncClient, queue: str, delay_ms: int
+) -> None:
+    api = Api(http, bridge)
+    await api.sent("others", "one")
+    # As the message comes, its topic's queues are no longer young.
+    await api.sent("hung", f"first-{delay_ms}", delay=DECLARED_LONG_AGO_MS)
+    while not await api.pull("hung", wait_ms=5_000):
+        pass
+    await tell(stage, "suspend", queue)
+    try:
+        async with asyncio.TaskGroup() as sends:
+            refused = sends.create_task(api.send("hung", f"refused-{delay_ms}", delay=delay_ms))
+            health = await until_ready(api, 200, f"last minute: {queue} (")
+        assert refused.result().status_code == 503
+        assert health["status"] == "degraded"
+        assert 'delaybridge_findings{severity="warning"} 0.0' not in (await api.call("GET", "/metrics")).text
+        assert (await api.send("others", f"while {queue} hangs", delay=500)).status_code == 201
+    finally:
+        await tell(stage, "resume", queue)
+    await api.sent("hung", f"accepted-{delay_ms}", delay=delay_ms)
+    await until_ready(api, 200, '"status":"ok"')
+
+
+async def tell(stage: Stage, verb: str, *queues: str) -> None:
+    """Suspends or resumes the leaders of queues."""
+    vhost = urlsplit(stage.rabbit.amqp_url).path[1:]
+    leaders = ", ".join(f"'{vhost}_{queue}'" for queue in queues)
+    await asyncio.to_thread(stage.rabbit.ctl, "eval", f"[sys:{verb}(Queue) || Queue <- [{leaders}]].")

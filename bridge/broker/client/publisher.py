@@ -10,8 +10,9 @@ import asyncio
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
+from math import inf
 from time import monotonic
-from typing import Final
+from typing import Final, Protocol
 
 from aio_pika.exceptions import ChannelNotFoundEntity, ChannelPreconditionFailed
 from aiormq.exceptions import ChannelAccessRefused
@@ -27,6 +28,9 @@ from bridge.model.errors import BrokerUnavailable, ExchangeRefused, NotPublished
 from bridge.model.fast_dataclass import fast_dataclass
 
 _CLOSED_WITHIN_S: Final = 0.2
+_STALLED_S: Final = 0.25
+_TO_SILENT: Final = 2
+"""The most bursts in flight to queues that have not confirmed lately."""
 
 
 @fast_dataclass(frozen=True, slots=True)
@@ -40,6 +44,19 @@ class Outgoing:
     body: bytes
 
 
+class Answers(Protocol):
+    """Learns which queues do not confirm."""
+
+    def note(self, messages: Sequence[Outgoing], errors: Sequence[BrokerUnavailable | None]) -> None:
+        """Notes the answers to a burst: the error of each message, or None. Called when RabbitMQ has answered, and when
+        only some queues have not answered in time."""
+        ...
+
+    def silent(self, messages: Sequence[Outgoing]) -> list[int]:
+        """Returns the indexes of messages to queues that have not confirmed lately."""
+        ...
+
+
 class _Unwritable(Exception):
     """Some messages of a burst can't be encoded, so no message was written. `errors`: by index in the burst."""
 
@@ -51,12 +68,20 @@ class Publisher:
     """Publishes over a few channels of one connection. Each channel has one burst in flight at a time."""
 
     def __init__(
-        self, connection: BrokerConnection, *, timeout_ms: int, channels: int = 8, to_others: bool = False
+        self,
+        connection: BrokerConnection,
+        *,
+        timeout_ms: int,
+        answers: Answers,
+        channels: int = 8,
+        to_others: bool = False,
     ) -> None:
         """`timeout_ms`: the limit for one burst. `channels`: the most bursts in flight. `to_others`: the publisher
         publishes to exchanges of other applications. Such an exchange may be missing, or closed to the bridge's user.
         RabbitMQ then closes the channel, and the connection stays open."""
         self._connection = connection
+        self._answers = answers
+        self._to_silent = asyncio.Semaphore(_TO_SILENT)
         self._to_others = to_others
         self._timeout_s = timeout_ms / 1_000
         self._free: asyncio.Queue[Channel | None] = asyncio.Queue()
@@ -68,6 +93,32 @@ class Publisher:
         the message may be in its queue, unless the error is a `NotPublished`. `Unroutable`: the broker has no queue for
         the message. `Unpublishable`: the message can't be encoded, or RabbitMQ will never take it.
         """
+        silent = self._answers.silent(messages)
+        if not silent:
+            return await self._publish(messages)
+        if len(silent) == len(messages):
+            return await self._publish_to_silent(messages)
+        left = sorted({*range(len(messages))} - {*silent})
+        published = await asyncio.gather(
+            self._publish([messages[at] for at in left]), self._publish_to_silent([messages[at] for at in silent])
+        )
+        errors = dict(zip(left, published[0], strict=True)) | dict(zip(silent, published[1], strict=True))
+        return [errors[at] for at in range(len(messages))]
+
+    async def _publish_to_silent(self, messages: Sequence[Outgoing]) -> list[BrokerUnavailable | None]:
+        """Publishes messages to queues that have not confirmed lately. They have few channels, and share these with no
+        other message. On a new channel RabbitMQ waits for such a queue before it takes the next message."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._to_silent.acquire()
+        except TimeoutError:
+            return _unpublished(messages, Failure.BUSY, "other messages are waiting for queues that do not confirm")
+        try:
+            return await self._publish(messages)
+        finally:
+            self._to_silent.release()
+
+    async def _publish(self, messages: Sequence[Outgoing]) -> list[BrokerUnavailable | None]:
         errors: list[BrokerUnavailable | None] = [None] * len(messages)
         for indexes in _without_repeated_ids(messages):
             burst_errors = await self._publish_writable([messages[at] for at in indexes])
@@ -123,7 +174,7 @@ class Publisher:
         except TimeoutError:
             return _unpublished(messages, Failure.BUSY, "all publishing channels are waiting for RabbitMQ")
         generation, called_s = self._connection.generation, monotonic()
-        written = False
+        written, began_s, others_s = False, called_s, -inf
         try:
             if free is None or not free.is_open:
                 free = None
@@ -138,6 +189,7 @@ class Publisher:
                 try:
                     refusal = await _until_answered(free, all_answered, to_others=self._to_others)
                 finally:
+                    others_s = self._connection.confirmed_s
                     if free.confirms.any_confirmed:
                         self._connection.confirmed_s = monotonic()
                 CONFIRM_SECONDS.observe(monotonic() - began_s)
@@ -145,20 +197,34 @@ class Publisher:
                     # A channel whose first publish to a quorum queue found the leader's node down asks that node for
                     # ever, whoever is leader since (RabbitMQ 3.10). A new channel asks for the leader.
                     await free.close()
-            return _counted(free.confirms.errors(refusal))
+            errors = _counted(free.confirms.errors(refusal))
+            self._answers.note(messages, errors)
         except BreakerOpen as error:
             # The connection stays open: another call may be trying it.
-            return _unpublished(messages, Failure.BREAKER, str(error))
+            errors = _unpublished(messages, Failure.BREAKER, str(error))
         except BrokerUnavailable as error:
             if free is not None and written:
                 errors = _counted(free.confirms.errors(error), error)
+                if isinstance(error.__cause__, TimeoutError) and self._concerns_its_queues(began_s, others_s):
+                    self._answers.note(messages, errors)
             else:
                 errors = _unpublished(messages, Failure.UNREACHABLE, str(error))
             unconfirmed, free = free, None
             await self._leave(unconfirmed, called_s, generation)
-            return errors
         finally:
             self._free.put_nowait(free)
+        return errors
+
+    def _concerns_its_queues(self, began_s: float, others_s: float) -> bool:
+        """Whether a burst whose time limit has just passed shows that its queues do not confirm: other bursts were
+        confirmed in the latter half of the wait. False if the process stood still, since the confirms may lie unread.
+
+        `began_s`: when the burst was written. `others_s`: when another burst was last confirmed, both in seconds of
+        `monotonic()`.
+        """
+        now_s = monotonic()
+        stood_still = now_s - began_s > self._timeout_s + _STALLED_S
+        return not stood_still and not self._connection.is_blocked and others_s > now_s - self._timeout_s / 2
 
     async def _leave(self, unconfirmed: Channel | None, called_s: float, generation: int) -> None:
         """Closes a channel that did not confirm in time, because unconfirmed messages would pile up. If no queue has

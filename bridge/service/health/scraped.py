@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from time import time
 from typing import TypeVar
 
+from bridge.broker.declared.findings import Finding
 from bridge.metrics.broker import BLOCKED
+from bridge.metrics.loops import FINDINGS
 from bridge.metrics.states import QueueDepth, TopicState
 from bridge.metrics.store import CLOCK_SKEW
 from bridge.model.errors import Unavailable
@@ -37,6 +39,7 @@ class Scraped:
         self._clock = clock
         self._broker_part = context.part_name("broker")
         self._store_part = context.part_name("store")
+        self._findings: Sequence[Finding] = ()
 
     async def figures(self, parts: Mapping[str, str]) -> Figures:
         """Returns the figures. Asks only servers whose state is "ok". `parts`: the states by name, as in `Health`."""
@@ -57,6 +60,14 @@ class Scraped:
             CLOCK_SKEW.labels(self._store_part).set(self._clock.now_ms() / 1_000 - time())
         else:
             CLOCK_SKEW.remove(self._store_part)
+
+    def show_findings(self, findings: Sequence[Finding]) -> None:
+        """Sets the metric of the findings."""
+        for severity in ("error", "warning"):
+            # The gauge is shared with other pools.
+            before, now = (sum(one.severity == severity for one in some) for some in (self._findings, findings))
+            FINDINGS.labels(severity).inc(now - before)
+        self._findings = findings
 
 
 async def _asked(state: str, ask: Callable[[], Awaitable[Mapping[str, Answer]]]) -> Mapping[str, Answer] | None:

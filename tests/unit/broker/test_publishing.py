@@ -1,11 +1,16 @@
 """Tests decisions around a burst: the stay in the wheel, repeated ids, and what follows a refusal."""
 
+from typing import cast
+
 import pytest
 
+from bridge.broker.client.connection import BrokerConnection
 from bridge.broker.client.publisher import Outgoing, Publisher, _without_repeated_ids
 from bridge.broker.copies.properties import Properties
 from bridge.broker.publications import parked_ms
+from bridge.broker.unconfirmed import Unconfirmed
 from bridge.model.errors import BrokerUnavailable, NotPublished, Unpublishable
+from topology.names import Names
 
 
 @pytest.mark.parametrize(
@@ -60,7 +65,7 @@ async def test_message_of_a_refused_burst_may_be_published_whatever_a_later_burs
         """RabbitMQ confirms `a`, closes the channel over `poison`, and has no channel for `d` alone."""
 
         def __init__(self) -> None:
-            pass
+            self._answers = Unconfirmed(Names())
 
         async def _burst(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
             ids = [message.routing_key for message in messages]
@@ -75,3 +80,24 @@ async def test_message_of_a_refused_burst_may_be_published_whatever_a_later_burs
     assert bursts == [["a", "b", "poison", "c", "d"], ["b", "poison"], ["b"], ["poison"], ["c", "d"]]
     assert errors[:4] == [None, None, refused, None]
     assert type(errors[4]) is BrokerUnavailable
+
+
+async def test_messages_to_a_queue_that_does_not_confirm_share_no_burst_with_others() -> None:
+    bursts: list[list[str]] = []
+
+    class Slow(Publisher):
+        async def _burst(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
+            ids = [message.properties.message_id or "" for message in messages]
+            bursts.append(ids)
+            return [BrokerUnavailable("late") if one.routing_key == "hung" else None for one in messages]
+
+    answers = Unconfirmed(Names())
+    one = Slow(cast(BrokerConnection, None), timeout_ms=1_000, answers=answers)
+    messages = [
+        Outgoing("", queue, Properties(message_id=message_id), b"")
+        for message_id, queue in (("a", "q"), ("b", "hung"), ("c", "q"), ("d", "hung"))
+    ]
+    answers.note(messages, await one.publish(messages))
+    errors = await one.publish(messages)
+    assert bursts == [["a", "b", "c", "d"], ["a", "c"], ["b", "d"]]
+    assert [str(error) for error in errors] == ["None", "late", "None", "late"]
