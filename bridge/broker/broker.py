@@ -246,6 +246,7 @@ class Broker:
         failed = [error for error in errors if error is not None and not isinstance(error, Unroutable)]
         if failed and self._publishing.confirmed_s < called_s:
             raise failed[0]
+        # The publisher notes no failure while only the other probe confirms, as that comes too early in the wait.
         self._unconfirmed.note(probes, errors)
         return self._unconfirmed.findings()
 

@@ -71,7 +71,9 @@ class Unconfirmed:
         if not self._failures:
             return []
         named, others = ", ".join([*self._failures][:_MOST_NAMED]), len(self._failures) - _MOST_NAMED
-        more = f" and {others:,} others" if others > 0 else ""
+        # Further queues are not counted once `_MOST` have failed.
+        at_least = "at least " if len(self._failures) == _MOST else ""
+        more = f" and {at_least}{others} others" if others > 0 else ""
         reason = [*self._failures.values()][-1].reason
         return [
             Finding(

@@ -20,7 +20,7 @@ from typing import Final
 from bridge.model.errors import Unavailable
 
 _OPEN_S = 1.0
-_STALLED_S: Final = 0.25  # a timer that comes so much too late shows that this process stood still
+STALLED_S: Final = 0.25  # a timer that comes so much too late shows that this process stood still
 _LONGEST_S = 2.0  # the bridge uses a server again at most this long after its return
 
 
@@ -80,7 +80,7 @@ class Breaker:
         late.
         """
         self.troubled_s = now_s
-        if late_s > _STALLED_S:
+        if late_s > STALLED_S:
             if self._excused_s <= self._heard_s:
                 self._excused_s = now_s
             if began_s < self._excused_s:

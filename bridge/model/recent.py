@@ -18,10 +18,6 @@ class Recent(Generic[Key, Value]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def items(self) -> list[tuple[Key, Value]]:
-        """Returns the keys and values, the latest last."""
-        return [*self._values.items()]
-
     def get(self, key: Key) -> Value | None:
         return self._values.get(key)
 

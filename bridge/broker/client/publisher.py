@@ -24,11 +24,11 @@ from bridge.broker.client.encode_properties import CopyProperties, encode_proper
 from bridge.broker.client.protocol import OVERHEAD
 from bridge.broker.copies.properties import Properties
 from bridge.metrics.broker import CONFIRM_SECONDS, Failure, failed
+from bridge.model.breaker import STALLED_S
 from bridge.model.errors import BrokerUnavailable, ExchangeRefused, NotPublished, Unpublishable, Unroutable
 from bridge.model.fast_dataclass import fast_dataclass
 
 _CLOSED_WITHIN_S: Final = 0.2
-_STALLED_S: Final = 0.25
 _TO_SILENT: Final = 2
 """The most bursts in flight to queues that have not confirmed lately."""
 
@@ -223,7 +223,7 @@ class Publisher:
         `monotonic()`.
         """
         now_s = monotonic()
-        stood_still = now_s - began_s > self._timeout_s + _STALLED_S
+        stood_still = now_s - began_s > self._timeout_s + STALLED_S
         return not stood_still and not self._connection.is_blocked and others_s > now_s - self._timeout_s / 2
 
     async def _leave(self, unconfirmed: Channel | None, called_s: float, generation: int) -> None:
