@@ -1,4 +1,7 @@
-"""Logs one line for each request that the application answers: who asked for what, and how it was answered."""
+"""Logs one line for each request that the application answers: who asked for what, and how it was answered.
+
+The line is written before the answer's last part: a client that has its answer finds the line in the log.
+"""
 
 from __future__ import annotations
 
@@ -30,22 +33,14 @@ class AccessLog:
             return
         began_s = monotonic()
         status = sent_bytes = 0
+        is_logged = False
         path: str = scope["path"]  # now: the application changes the scope
 
-        async def send_counted(message: Message) -> None:
-            nonlocal status, sent_bytes
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            else:
-                sent_bytes += len(message.get("body", b""))
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_counted)
-        except BaseException:
-            status = status or _FAILED
-            raise
-        finally:
+        def write_line() -> None:
+            nonlocal is_logged
+            if is_logged:
+                return
+            is_logged = True
             log.info(
                 "http.request",
                 method=scope["method"],
@@ -55,6 +50,24 @@ class AccessLog:
                 bytes=sent_bytes,
                 token=scope.get(TOKEN_ID),
             )
+
+        async def send_counted(message: Message) -> None:
+            nonlocal status, sent_bytes
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            else:
+                sent_bytes += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    write_line()
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_counted)
+        except BaseException:
+            status = status or _FAILED
+            raise
+        finally:
+            write_line()
 
 
 def _shown(path: str) -> str:

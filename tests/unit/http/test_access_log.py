@@ -47,6 +47,24 @@ async def test_fault_is_logged_and_raised(started: bool, status: int) -> None:
     assert await logged(app) == [line(status=status, bytes=3 * started), {"event": "raised"}]
 
 
+async def test_line_is_written_before_the_answer_ends() -> None:
+    parts = [("http.response.start", True), ("http.response.body", True), ("http.response.body", False)]
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        for kind, more_body in parts:
+            await send({"type": kind, "status": 200, "body": b"abc", "more_body": more_body})
+
+    async def receive() -> Any: ...
+
+    async def send(message: Any) -> None:
+        logged_before.append(len(lines))
+
+    logged_before: list[int] = []
+    with capture_logs() as lines:
+        await AccessLog(app)({**SCOPE}, receive, send)
+    assert (logged_before, [one["bytes"] for one in lines]) == ([0, 0, 1], [6])
+
+
 async def test_line_has_what_the_application_knows_of_the_request() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         scope[TOKEN_ID], scope[LOGGED_PATH], scope["path"] = "0f4c19a2b7de", "/token/:namespace/:token", "/changed"
