@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from math import inf
 from time import monotonic
-from typing import Final
 
 from bridge.model.errors import Unavailable
+from bridge.model.time_limit import STALLED_S
 
 _OPEN_S = 1.0
-STALLED_S: Final = 0.25  # a timer that comes so much too late shows that this process stood still
 _LONGEST_S = 2.0  # the bridge uses a server again at most this long after its return
 
 

@@ -7,8 +7,9 @@ import json
 import os
 import re
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import struct
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, suppress
 
 import httpx2
 import pytest
@@ -16,9 +17,11 @@ import pytest
 from tests.fault.api import Api
 from tests.fault.stage import Stage, killed, started
 from tests.forked_bridge import BUSY_S, ForkedBridge
+from tests.proxy import Proxy
 from tests.waiting import pause
 
 _PATH = "/v1/topics/stalled/messages"
+_OPEN_CHANNEL = struct.pack(">HH", 20, 10)  # class and method
 
 
 class Raw:
@@ -28,8 +31,10 @@ class Raw:
         self._reader, self._writer = reader, writer
 
     @classmethod
-    async def to(cls, bridge: ForkedBridge) -> Raw:
-        return cls(*await asyncio.open_connection("127.0.0.1", bridge.port))
+    async def to(cls, bridge: ForkedBridge, opened: ExitStack) -> Raw:
+        raw = cls(*await asyncio.open_connection("127.0.0.1", bridge.port))
+        opened.callback(raw._close)
+        return raw
 
     def write(self, *parts: bytes) -> None:
         self._writer.write(b"".join(parts))
@@ -44,8 +49,15 @@ class Raw:
         assert (b"\r\nretry-after: 1\r\n" in head) is (status == 503)
         return status, await self._reader.readexactly(int(length[1]) if length else 0)
 
-    def close(self) -> None:
+    def _close(self) -> None:
         self._writer.transport.abort()
+
+
+@pytest.fixture
+def opened() -> Iterator[ExitStack]:
+    """Cuts the connections that a test has opened."""
+    with ExitStack() as stack:
+        yield stack
 
 
 def request(method: str, path: str, body: bytes = b"", *headers: bytes) -> bytes:
@@ -62,9 +74,9 @@ def send(message_id: str) -> bytes:
 
 
 @asynccontextmanager
-async def stalled(bridge: ForkedBridge, *, busy: bool) -> AsyncIterator[None]:
+async def stalled(bridge: ForkedBridge, opened: ExitStack, *, busy: bool) -> AsyncIterator[None]:
     """Lets the bridge stand still for `BUSY_S`, and meanwhile runs the context."""
-    probe = await Raw.to(bridge)
+    probe = await Raw.to(bridge, opened)
     os.kill(bridge.pid, signal.SIGUSR1 if busy else signal.SIGSTOP)
     try:
         with suppress(TimeoutError):
@@ -76,12 +88,11 @@ async def stalled(bridge: ForkedBridge, *, busy: bool) -> AsyncIterator[None]:
         await asyncio.sleep(BUSY_S)
     finally:
         os.kill(bridge.pid, signal.SIGCONT)
-        probe.close()
 
 
 @pytest.mark.parametrize("busy", [False, True], ids=["frozen", "busy"])
 async def test_requests_that_lay_unread_while_the_bridge_stood_still_change_nothing(
-    stage: Stage, http: httpx2.AsyncClient, *, busy: bool
+    stage: Stage, http: httpx2.AsyncClient, opened: ExitStack, *, busy: bool
 ) -> None:
     bridge = stage.bridge()
     await started(bridge)
@@ -90,7 +101,7 @@ async def test_requests_that_lay_unread_while_the_bridge_stood_still_change_noth
     await api.sent("polled", "first")
     await api.drain("polled", 1)
     names = [f"{name}-{busy}" for name in ("kept", "uploaded", "behind", "new", "piped", "piped-too")]
-    kept, uploaded, behind, deleting = [await Raw.to(bridge) for _ in range(4)]
+    kept, uploaded, behind, deleting = [await Raw.to(bridge, opened) for _ in range(4)]
     for connection in (kept, deleting):
         connection.write(request("GET", "/health/live"))
         assert (await connection.answer())[0] == 200
@@ -100,11 +111,11 @@ async def test_requests_that_lay_unread_while_the_bridge_stood_still_change_noth
     behind.write(request("POST", "/v1/topics/polled/pull", b'{"wait":"60s"}'), send(names[2]))
     while "delaybridge_http_waiting_pulls 1.0" not in (await api.call("GET", "/metrics")).text:
         await pause()
-    async with stalled(bridge, busy=busy):
+    async with stalled(bridge, opened, busy=busy):
         kept.write(send(names[0]))
         uploaded.write(body)
         deleting.write(request("DELETE", f"{_PATH}/deleted-{busy}"))
-        new, piped, prober = [await Raw.to(bridge) for _ in range(3)]
+        new, piped, prober = [await Raw.to(bridge, opened) for _ in range(3)]
         new.write(send(names[3]))
         piped.write(send(names[4]), send(names[5]))
         prober.write(request("GET", "/health/live"))
@@ -127,6 +138,29 @@ async def test_requests_that_lay_unread_while_the_bridge_stood_still_change_noth
     )
     assert refused is not None
     assert int(refused[1]) == len(names)  # of the two in one pipeline the second got no answer; and the delete
-    for connection in (kept, uploaded, behind, deleting, new, piped, prober):
-        connection.close()
     await killed(bridge)
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["frozen", "busy"])
+async def test_pull_goes_on_whose_answer_of_rabbitmq_came_while_the_bridge_stood_still(
+    stage: Stage, http: httpx2.AsyncClient, opened: ExitStack, *, busy: bool
+) -> None:
+    topic = f"answered-{busy}"
+    async with Proxy(stage.rabbit.amqp_url, overhears=True) as proxy:
+        bridge = stage.bridge(amqp_url=proxy.url)
+        await started(bridge)
+        api = Api(http, bridge.url)
+        await api.sent(topic, "first")
+        await api.drain(topic, 1)
+        proxy.fall_silent(requests=False)
+        proxy.overheard.clear()
+        pulling = await Raw.to(bridge, opened)
+        pulling.write(request("POST", f"/v1/topics/{topic}/pull", b'{"wait":"60s"}'))
+        while _OPEN_CHANNEL not in proxy.overheard:  # the pull's first call
+            await pause()
+        async with stalled(bridge, opened, busy=busy):
+            proxy.speak()
+        await api.sent(topic, "second")
+        status, pulled = await pulling.answer()
+        assert (status, [one["id"] for one in json.loads(pulled)["messages"]]) == (200, ["second"]), pulled
+        await killed(bridge)

@@ -25,6 +25,7 @@ from bridge.metrics.broker import RECONNECTS
 from bridge.model import background, log_scope
 from bridge.model.breaker import Breaker, GuardedCall, guarded
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
+from bridge.model.time_limit import TimeLimit
 from bridge.model.tls import tls_failure
 from bridge.settings.amqp_login import read_login
 from topology.errors import ConnectionFailed, TopologyError
@@ -45,7 +46,7 @@ async def translated(limit_s: float | None = None) -> AsyncIterator[None]:
     """Turns RabbitMQ's refusals, the errors of a connection that can't be opened, and a passed time limit into
     `BrokerUnavailable` or `QueueMissing`."""
     try:
-        async with asyncio.timeout(limit_s):
+        async with TimeLimit(limit_s):
             yield
     except TimeoutError as error:
         raise BrokerUnavailable("RabbitMQ did not answer in time, or blocks publishers") from error
@@ -222,7 +223,7 @@ class BrokerConnection:
             try:
                 with guarded(self._breaker, "RabbitMQ", BreakerOpen, limit_s=limit_s) as call:
                     try:
-                        async with asyncio.timeout(limit_s):
+                        async with TimeLimit(limit_s):
                             yield call
                     except TimeoutError:
                         call.conclusive = self.confirmed_s < began_s and not self.is_blocked

@@ -24,9 +24,9 @@ from bridge.broker.client.encode_properties import CopyProperties, encode_proper
 from bridge.broker.client.protocol import OVERHEAD
 from bridge.broker.copies.properties import Properties
 from bridge.metrics.broker import CONFIRM_SECONDS, Failure, failed
-from bridge.model.breaker import STALLED_S
 from bridge.model.errors import BrokerUnavailable, ExchangeRefused, NotPublished, Unpublishable, Unroutable
 from bridge.model.fast_dataclass import fast_dataclass
+from bridge.model.time_limit import STALLED_S, TimeLimit
 
 _CLOSED_WITHIN_S: Final = 0.2
 _TO_SILENT: Final = 2
@@ -109,7 +109,7 @@ class Publisher:
         """Publishes messages to queues that have not confirmed lately. They have few channels, and share these with no
         other message. On a new channel RabbitMQ waits for such a queue before it takes the next message."""
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with TimeLimit(self._timeout_s):
                 await self._to_silent.acquire()
         except TimeoutError:
             return _unpublished(messages, Failure.BUSY, "other messages are waiting for queues that do not confirm")
@@ -169,7 +169,7 @@ class Publisher:
             self._connection.doubt()
             return _unpublished(messages, Failure.BLOCKED, "RabbitMQ blocks publishers: a memory or disk alarm")
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with TimeLimit(self._timeout_s):
                 free = await self._free.get()
         except TimeoutError:
             return _unpublished(messages, Failure.BUSY, "all publishing channels are waiting for RabbitMQ")

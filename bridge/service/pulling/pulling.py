@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from bridge.metrics.http import WAITING_PULLS
 from bridge.model.errors import BrokerUnavailable, QueueMissing, Unavailable
+from bridge.model.time_limit import TimeLimit
 from bridge.model.values import Leased
 from bridge.service.context import Context
 from bridge.service.known_topics import KnownTopics
@@ -101,7 +102,7 @@ class Pulling:
             topic for topic in topics if (found := self._dispatchers.get(topic)) is None or not found.has_just_leased
         ]
         try:
-            async with asyncio.timeout(self._checked_within_s):
+            async with TimeLimit(self._checked_within_s):
                 if unheard:
                     await self._store.learn_clock([key for topic in unheard for key in self._keys.homes(topic)])
                 await self._check_broker()

@@ -14,6 +14,7 @@ from copy import copy
 from dataclasses import dataclass
 
 from bridge.model.errors import StoreUnavailable
+from bridge.model.time_limit import TimeLimit
 from bridge.store.replies import Reply
 from bridge.store.servers.servers import PackedCommand
 
@@ -68,7 +69,7 @@ class Pipelines:
             raise StoreUnavailable(f"{self._most_waiting} calls wait for Redis already, which is the limit")
         caller = _Caller(commands, timed, asyncio.get_running_loop().create_future())
         self._waiting.append(caller)
-        async with asyncio.timeout(self._limit_s):
+        async with TimeLimit(self._limit_s):
             return await caller.answers
 
     def _free(self) -> None:

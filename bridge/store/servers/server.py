@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from math import inf
 from time import monotonic
@@ -13,6 +12,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from bridge.model.breaker import Breaker, guarded
 from bridge.model.errors import StoreUnavailable
+from bridge.model.time_limit import TimeLimit
 from bridge.store.clock import StoreClock
 from bridge.store.replies import Reply, several, whole
 from bridge.store.servers.pipelines import Pipelines
@@ -61,7 +61,7 @@ class RedisServer:
         limit_s = self._timeout_s  # with the connection and its handshake
         with guarded(self.breaker, self.title, StoreUnavailable, limit_s=limit_s, timeouts=_TIMEOUTS):
             sent_s = monotonic()
-            async with asyncio.timeout(limit_s):
+            async with TimeLimit(limit_s):
                 connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
                 try:
                     await connection.send_packed_command(payload)
