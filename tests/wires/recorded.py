@@ -45,9 +45,8 @@ class Masks:
 
     def filled(self, text: str) -> str:
         text = _REPEATED.sub(lambda found: found[2] * int(found[1]), text)
-        for name, meaning in self.names.items():
-            text = text.replace(name, meaning)
-        return text
+        # In one pass: a token may have the letters of a name.
+        return re.sub("|".join(map(re.escape, self.names)), lambda found: self.names[found[0]], text)
 
     def fits(self, expected: Any, given: Any) -> bool:
         """Returns whether an answer, or a part of it, is the expected one."""

@@ -65,6 +65,11 @@ async def test_the_answers_of_the_other_originals_stay(system: str, lmstfy: Lmst
     assert [one for one in differences if one is not None] == []
 
 
+def test_names_in_a_token_stay() -> None:
+    masks = Masks({"{TOKEN}": "01NS{TOKEN}", "NS": "recorded"})
+    assert masks.filled("default:{TOKEN}/NS") == "default:01NS{TOKEN}/recorded"
+
+
 def test_each_difference_on_purpose_is_told_to_users() -> None:
     assert [untold(recorded.rows) for recorded in (LMSTFY, *OTHERS.values())] == [[]] * (1 + len(OTHERS))
 
