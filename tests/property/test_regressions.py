@@ -7,14 +7,16 @@ from dataclasses import replace
 
 import pytest
 
+from bridge.broker.publications import short_ms
 from bridge.local.redis import RedisNode
 from bridge.model.message import Copy, CopyKind, Envelope, State, own_life_id
 from bridge.model.timeline import What
-from bridge.service.protocol.successors import successor
+from bridge.service.protocol.successors import lease_copy, successor
 from bridge.store.messages.records import AHEAD_MS
 from bridge.store.messages.timelines import transitions
+from bridge.store.messages.verdicts import FireVerdict
 from tests.property.test_transitions import DAY_MS, HOUR_MS, Transitions, connected_store
-from tests.property.world import PlacedCopy
+from tests.property.world import BORN_MS, PlacedCopy, World
 
 
 @pytest.fixture
@@ -593,3 +595,19 @@ def fail_over_to(steps: Transitions, before: dict[str, tuple[bytes, int]]) -> No
     for key, (dumped, ttl_ms) in before.items():
         steps.world.command("RESTORE", key, max(0, ttl_ms), dumped)
     steps.forgotten("a")
+
+
+def test_lease_that_is_named_long_after_its_copy_was_published_lasts_as_it_was_answered(redis_node: RedisNode) -> None:
+    """The copy has waited for the whole lease, which counts from the call that named the copy."""
+    with connected_store(redis_node) as (run, store):
+        world = World(run, store)
+        fields = {"epoch": 1, "attempt": 1, "max_retry": 3, "due_ms": BORN_MS, "created_ms": BORN_MS}
+        first = Copy(topic=world.topic, id="a", nonce=1, expires_ms=0, envelope=Envelope(), **fields)
+        copy = lease_copy(first, world.now_ms + 30_000, counted=True)
+        world.now_ms += 3_000
+        world.ask(world.records.lease(first, next_nonce=copy.nonce, lease_ms=30_000, arrives_in_ms=30_000))
+        world.now_ms = BORN_MS + 30_000
+        fire = world.records.fire(copy, paused_ms=0, adopt=False, waited_ms=30_000, short_ms=short_ms())
+        (outcome,) = world.ask(fire)
+        assert (outcome.verdict, outcome.extra) == (FireVerdict.HOLD, 3_000)
+        world.clear()

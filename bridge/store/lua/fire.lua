@@ -23,6 +23,7 @@
 -- by a clock that was ahead, or the clock is behind now.
 -- A copy is a ghost only if its record has ended, is at a later epoch, or names another copy of the same epoch, within
 -- one life of the record, and of a message that the record knows.
+local NAMED_WITHIN_MS = 12000
 local function judge_again(r, due_ms, waited_ms, short_ms)
   local term = r[TERM]
   if r[STATE] == LEASED and r[LEASE_UNTIL] > 0 then
@@ -30,6 +31,9 @@ local function judge_again(r, due_ms, waited_ms, short_ms)
     if not term then return end
     -- An extended lease lasts for the extension at most, from now on. The copy has waited since any other one began.
     local left = term < 0 and -term or math.max(0, term - (waited_ms or 0))
+    -- A lease counts from the call that names the copy, which the wheel had before. So the copy comes that much too soon.
+    -- No call lasts as long as NAMED_WITHIN_MS.
+    if term > 0 then left = left + math.max(0, math.min(r[LEASE_UNTIL] - due_ms, NAMED_WITHIN_MS)) end
     -- The copy has waited until its own due moment. By a right clock, that moment can't be further away than the lease
     -- was to last. So the clock was set back since, and the two moments of the clock before tell what is left.
     if waited_ms and due_ms - now > math.abs(term) + STEP_MS and r[LEASE_UNTIL] > due_ms - STEP_MS then
