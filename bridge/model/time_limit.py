@@ -1,4 +1,4 @@
-"""Limits how long a call to a server may last. Time for which this process stood still does not count."""
+"""Limits how long a call to a server may last, and extends the limit once if this process stood still."""
 
 from __future__ import annotations
 

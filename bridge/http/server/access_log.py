@@ -1,6 +1,6 @@
 """Logs one line for each request that the application answers: who asked for what, and how it was answered.
 
-The line is written before the answer's last part: a client that has its answer finds the line in the log.
+The line is written before the answer's last bytes: a client that has its answer finds the line in the log.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ log = structlog.get_logger(__name__)
 
 _LEFT: Final = 499  # as nginx logs a client that has left before its answer
 _FAILED: Final = 500
+_LENGTH: Final = b"content-length"
 _LONGEST: Final = 512  # characters of a path
 
 
@@ -33,6 +34,7 @@ class AccessLog:
             return
         began_s = monotonic()
         status = sent_bytes = 0
+        length = -1  # of the answer, where it is declared
         is_logged = False
         path: str = scope["path"]  # now: the application changes the scope
 
@@ -52,12 +54,13 @@ class AccessLog:
             )
 
         async def send_counted(message: Message) -> None:
-            nonlocal status, sent_bytes
+            nonlocal status, sent_bytes, length
             if message["type"] == "http.response.start":
                 status = message["status"]
+                length = next((int(value) for name, value in message.get("headers", ()) if name == _LENGTH), -1)
             else:
                 sent_bytes += len(message.get("body", b""))
-                if not message.get("more_body", False):
+                if sent_bytes == length or not message.get("more_body", False):
                     write_line()
             await send(message)
 

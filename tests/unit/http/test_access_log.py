@@ -47,12 +47,14 @@ async def test_fault_is_logged_and_raised(started: bool, status: int) -> None:
     assert await logged(app) == [line(status=status, bytes=3 * started), {"event": "raised"}]
 
 
-async def test_line_is_written_before_the_answer_ends() -> None:
-    parts = [("http.response.start", True), ("http.response.body", True), ("http.response.body", False)]
+@pytest.mark.parametrize(("headers", "before"), [([], [0, 0, 1]), ([(b"content-length", b"3")], [0, 1, 1])])
+async def test_line_is_written_before_the_answer_ends(headers: Any, before: list[int]) -> None:
+    parts = [("start", b"", True), ("body", b"abc", True), ("body", b"", False)]
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        for kind, more_body in parts:
-            await send({"type": kind, "status": 200, "body": b"abc", "more_body": more_body})
+        for kind, body, more_body in parts:
+            message = {"type": f"http.response.{kind}", "body": body, "more_body": more_body}
+            await send({**message, "status": 200, "headers": headers})
 
     async def receive() -> Any: ...
 
@@ -62,7 +64,7 @@ async def test_line_is_written_before_the_answer_ends() -> None:
     logged_before: list[int] = []
     with capture_logs() as lines:
         await AccessLog(app)({**SCOPE}, receive, send)
-    assert (logged_before, [one["bytes"] for one in lines]) == ([0, 0, 1], [6])
+    assert (logged_before, [one["bytes"] for one in lines]) == (before, [3])
 
 
 async def test_line_has_what_the_application_knows_of_the_request() -> None:
