@@ -98,7 +98,7 @@ bench: setup ## Measure the figures on this machine; ARGS="--only lone --json" p
 torture: setup ## Kill, freeze and slow down servers under load; ARGS="--minutes 2 --seed 1 --json" prints JSON alone
 	@exec $(PYTHON) -m tests.torture $(or $(ARGS),--minutes 10)
 
-explore: setup ## Visit every order of events of a few messages, and print the figures as JSON; ARGS="--states 20000" visits fewer
+explore: setup ## Visit the orders of events of a few messages, breadth first, and print the figures as JSON; ARGS="--states 20000" visits fewer
 	@exec $(PYTHON) -m tests.explore $(ARGS)
 
 soak: setup ## Run two rounds of load, and name what is left after the second; ARGS="--minutes 2 --json" prints JSON alone

@@ -1,4 +1,4 @@
-"""Explores every order of events of a few messages, with the bridge's own code.
+"""Explores the orders of events of a few messages, breadth first, with the bridge's own code.
 
 Read `state.py` first.
 

@@ -22,7 +22,7 @@ _BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Returns 0 if no promise broke and each planted defect was found."""
+    """Returns 0 if no promise broke; with `--planted`, if each planted defect was found."""
     parser = argparse.ArgumentParser(prog="make explore", description=__doc__)
     parser.add_argument("--states", type=int, default=100_000, help="of each scenario, at most")
     parser.add_argument("--only", nargs="+", choices=[*_BY_NAME], default=[*_BY_NAME], help="scenarios")

@@ -17,12 +17,12 @@ from tests.explore.state import (
     READY,
     WHEEL,
     Carried,
+    Fate,
     Lease,
     Placed,
     Receipt,
     State,
     Task,
-    Told,
     with_one,
     without,
 )
@@ -68,6 +68,8 @@ def ended(state: State, task: Task, ended: Ended) -> Iterator[Next]:
             state = state._replace(copies=with_one(state.copies, _left(state, task, process)))
     if task.lease is not None and process.settlement != "ack":
         state = state._replace(leases=with_one(state.leases, task.lease))
+    if task.operation == "record an ack" and task.taken is not None:
+        state = with_over(state, task.taken.copy.created_ms, "consumed")
     match result:
         case Leased():
             receipt = Receipt(result.message.record.id, result.receipt)
@@ -123,16 +125,16 @@ def with_fault(state: State) -> State:
 
 
 def _accepted(state: State, message: Message) -> State:
-    told = dict(state.told)
+    fates = dict(state.fates)
     created_ms = message.record.created_ms
-    told[created_ms] = told.get(created_ms, Told())._replace(accepted=True)
-    return state._replace(told=tuple(sorted(told.items())))
+    fates[created_ms] = fates.get(created_ms, Fate())._replace(accepted=True)
+    return state._replace(fates=tuple(sorted(fates.items())))
 
 
 def with_over(state: State, created_ms: int, why: str) -> State:
-    told = dict(state.told)
-    told[created_ms] = told.get(created_ms, Told())._replace(over=why)
-    return state._replace(told=tuple(sorted(told.items())))
+    fates = dict(state.fates)
+    fates[created_ms] = fates.get(created_ms, Fate())._replace(over=why)
+    return state._replace(fates=tuple(sorted(fates.items())))
 
 
 def distinct(state: State, place: str) -> list[Placed]:

@@ -28,8 +28,9 @@ from bridge.service.sending.replacing import Replacing
 from bridge.service.sending.send_groups import SendGroups, SendRequest
 from bridge.service.settling import Settling
 from bridge.store.messages.records import Claim
-from tests.explore.processes import Delivery, Process, context, unacked_leases
-from tests.explore.state import DEAD, RETURNED, TOPIC, WHEEL, Placed, Receipt, Task
+from tests.explore.processes import Delivery, Process, checked, context, unacked_leases
+from tests.explore.scenarios import Scenario
+from tests.explore.state import DEAD, RETURNED, TOPIC, Placed, Receipt, Task
 
 NEW_BODY: Final = b"2"
 
@@ -43,6 +44,7 @@ class Work:
     policy: Effective
     task: Task
     room: int
+    body: bytes
 
     @property
     def settling(self) -> Settling:
@@ -52,15 +54,16 @@ class Work:
 Operation = Callable[..., Coroutine[Any, Any, Any]]
 
 
-def work(task: Task, process: Process, policy: Effective, *, keep_body: int, room: int) -> Coroutine[Any, Any, Any]:
+def work(task: Task, process: Process, scenario: Scenario) -> Coroutine[Any, Any, Any]:
     """Begins the operation of a task."""
-    at_hand = Work(process, context(process, policy, keep_body), policy, task, room)
+    policy = checked(scenario.max_retry, scenario.lease_ms)
+    at_hand = Work(process, context(process, policy, scenario.keep_body), policy, task, scenario.room, scenario.body)
     return OPERATIONS[task.operation](at_hand, *task.args)
 
 
 async def _send(work: Work, message_id: str, delay_ms: int, ttl_ms: int = -1, *, fresh: int = 0) -> Any:
     claim = Claim(message_id, "in", delay_ms, ttl_ms, work.policy.max_retry, new_nonce(), fresh, "", "")
-    draft = Draft(topic=TOPIC, id=message_id, delay_ms=delay_ms, envelope=Envelope(body=b"1"))
+    draft = Draft(topic=TOPIC, id=message_id, delay_ms=delay_ms, envelope=Envelope(body=work.body))
     request = SendRequest(draft, work.policy, claim, "home", until_s=inf)
     (result,) = await SendGroups(work.context).commit([request])
     return result
@@ -126,6 +129,7 @@ async def _pull(work: Work) -> Any:
 
 async def _record_ack(work: Work) -> Any:
     """Records the ack of an AMQP consumer, who has acknowledged the copy itself."""
+    work.process.settlement = "ack"
     copy = _placed(work).copy.copy()
     await work.context.store.run([work.context.records.ack(TOPIC, copy.id, epoch=None, copy_gone=True)])
 
@@ -138,7 +142,9 @@ async def _arrive(work: Work) -> Any:
     if placed.place == RETURNED:
         item = Returned(0, copy, copy, str(placed.kind))
     else:
-        item = Due(0, copy, copy, kind=CopyKind(placed.kind), waited_ms=placed.waited_ms)
+        kind = CopyKind(placed.kind)
+        waited_ms = None if copy.asked or kind is CopyKind.HOLD else placed.waited_ms  # as `classify` knows it
+        item = Due(0, copy, copy, kind=kind, waited_ms=waited_ms)
     batches = Batches(work.context, 0)
     batches._arrivals = cast("Any", _Unnoted())
     done = await batches.process([item])
@@ -217,5 +223,5 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "drop": _drop,
 }
 
-TAKES: Final = {"pull": "ready", "record an ack": "ready", "replay": DEAD, "drop": DEAD, "arrive": WHEEL}
+TAKES: Final = {"pull": "ready", "record an ack": "ready", "replay": DEAD, "drop": DEAD}
 """The place from which an operation takes a delivery."""

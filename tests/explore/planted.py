@@ -39,7 +39,7 @@ class Planted:
             if self.script:
                 text = SCRIPTS[self.script].text
                 if text.count(self.code) != 1:
-                    raise LookupError(f"{self.script} has no longer {self.code!r}")
+                    raise LookupError(f"{self.script} no longer has {self.code!r}")
                 texts[self.script] = text.replace(self.code, self.instead)
             yield texts
 
@@ -138,5 +138,21 @@ PLANTED: Final = (
         script="change",
         code="if r[1] ~= 1 or not is(r, tonumber(ARGV[6]), tonumber(ARGV[7]))",
         instead="if not is(r, tonumber(ARGV[6]), tonumber(ARGV[7]))",
+    ),
+    Planted(
+        name="the copy of a lease that was extended ends it",
+        scenario="extend",
+        promise="3.",
+        script="fire",
+        code="local wait = math.max(r[5] - now, r[11] - now, tonumber(paused_ms))\n  local leased = r[11] > now",
+        instead="local wait = math.max(r[5] - now, tonumber(paused_ms))\n  local leased = false",
+    ),
+    Planted(
+        name="the lease copy of a live lease is taken for a ghost",
+        scenario="keep deliveries",
+        promise="5.",
+        script="superseded",
+        code="(newer < 0 or is_over)",
+        instead="(newer <= 0 or is_over)",
     ),
 )

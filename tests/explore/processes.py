@@ -2,7 +2,8 @@
 
 An operation is a coroutine of the bridge: of its services, or of its checkpoint. It awaits three kinds of effects: it
 asks Redis, it publishes, and it waits. Each of them suspends the coroutine here. A process is known by the answers that
-its operation has had: the coroutine runs again from its begin, and gets them again. So a state needs no running code.
+its operation has had: the coroutine runs again from its beginning, and gets them again. So a state needs no running
+code.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from bridge.broker.broker import Broker
 from bridge.broker.publications import Publication
 from bridge.loops.checkpoint import batches
 from bridge.model import message as model
-from bridge.model.errors import BrokerUnavailable, NotPublished, StoreUnavailable
+from bridge.model.errors import BridgeError, BrokerUnavailable, NotPublished, StoreUnavailable
 from bridge.model.message import Copy, Record
 from bridge.model.values import Defaults, Effective, Policy, Release
 from bridge.service.context import Context
@@ -205,7 +206,7 @@ def run(operation: Coroutine[Effect, Any, Any], process: Process, history: Seque
                 return effect
     except StopIteration as ended:
         return Ended(ended.value, process)
-    except Exception as error:  # noqa: BLE001 - the rules look at it
+    except BridgeError as error:
         return Ended(error, process)
 
 

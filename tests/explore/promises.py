@@ -1,22 +1,41 @@
-"""Checks what must hold in every state, and notes what became of each message. Pure.
+"""Checks what must hold in every state, and notes what becomes of each message. Pure.
 
 The numbers are those of `docs/guarantees.md`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from bridge.broker.publications import Publication, Route
-from bridge.model.message import State as Stage
+from bridge.model.message import Record
+from bridge.model.message import State as RecordState
 from bridge.store.calls import Call
 from bridge.store.messages.outcomes import Outcome
-from tests.explore.state import State, Told
-from tests.explore.stored import ATTEMPTS, CREATED, DUE, FORGET, MAX_RETRY, STATE, Store, id_of, is_record
+from bridge.store.messages.records import AHEAD_MS
+from tests.explore.state import Carried, Fate, State
+from tests.explore.stored import (
+    ATTEMPTS,
+    CREATED,
+    DELIVERED,
+    DUE,
+    EPOCH,
+    FORGET,
+    MAX_RETRY,
+    NONCE,
+    STATE,
+    Store,
+    id_of,
+    is_record,
+)
 
-_INDEXES = ("waiting", "ready", "leased", "acked", "expired", "dead", "deleted")
-_WRITES_DUE = frozenset(("schedule", "enter", "change", "replace", "nack", "retry", "replay"))
-_NAMES = frozenset(("created", "entered", "changed", "replaced", "nacked", "retried", "replayed"))
+_INDEXES: Final = ("waiting", "ready", "leased", "acked", "expired", "dead", "deleted")
+_SENDS: Final = frozenset(("schedule", "enter", "replace"))
+_MOVES: Final = frozenset(("change", "nack", "retry", "replay"))
+_NAMES: Final = frozenset(("created", "entered", "changed", "replaced", "nacked", "retried", "replayed"))
+"""The verdicts with which these scripts have written a due moment."""
+
+_SKEW_MS: Final = 1_000  # as in returned.lua: RabbitMQ's clock counts
 
 
 class Broken(Exception):
@@ -25,32 +44,45 @@ class Broken(Exception):
 
 def check(state: State) -> None:
     """Raises Broken if a promise does not hold in this state."""
-    carried = _carried(state)
-    _nothing_is_lost(state, carried)
-    _nothing_is_kept_for_ever(state, carried)
-    if not state.store.sound:
-        _indexes_equal_records(state.store)
-        for message_id, record in state.store.records.items():
-            if record[ATTEMPTS] > record[MAX_RETRY] + 1:
-                raise Broken(f"5. {message_id} has had {record[ATTEMPTS]} deliveries")
-        state.store.sound = True
+    fates, carried = dict(state.fates), _carried(state)
+    messages = {copy.created_ms for copy in carried}
+    for created_ms, fate in state.fates:
+        if fate.accepted and not fate.over and created_ms not in messages:
+            raise Broken(f"2. the message of {created_ms} was accepted, has not ended, and no queue has it")
+    names = {(copy.created_ms, copy.epoch, copy.nonce) for copy in carried}
+    for message_id, record in state.store.records.items():
+        over = fates.get(record[CREATED], Fate()).over
+        if not record[FORGET] and record[CREATED] not in messages and over != "consumed":
+            raise Broken(f"5. the record of {message_id} is kept for ever: no queue has its message")
+        is_letter = record[STATE] == RecordState.DEAD and not record[FORGET]
+        if (_lives(record) or is_letter) and not over and not _is_there(record, names):
+            raise Broken(f"2. {message_id} lives, and no queue has the copy that its record names")
+    _check_store(state.store)
 
 
-def _carried(state: State) -> set[int]:
-    """The messages that RabbitMQ has, by their moments of creation."""
+def _carried(state: State) -> list[Carried]:
+    """The copies that RabbitMQ has."""
     copies = [one.copy for one in state.copies]
     copies += [task.taken.copy for task in state.tasks if task.taken is not None]
     leases = [*state.leases, *(task.lease for task in state.tasks if task.lease is not None)]
-    return {copy.created_ms for copy in copies} | {lease.copy.created_ms for lease in leases}
+    return copies + [lease.delivery.copy for lease in leases]
 
 
-def _nothing_is_lost(state: State, carried: set[int]) -> None:
-    for created_ms, told in state.told:
-        if told.accepted and not told.over and created_ms not in carried:
-            raise Broken(f"2. the message of {created_ms} was accepted, has not ended, and no queue has it")
+def _is_there(record: tuple[Any, ...], names: set[tuple[int, int, int]]) -> bool:
+    """Whether a queue has the copy that the record names, or the delivery in its place."""
+    created_ms, epoch = record[CREATED], record[EPOCH]
+    of_lease = record[DELIVERED] and (created_ms, epoch - 1, record[DELIVERED]) in names
+    return bool(of_lease) or (created_ms, epoch, record[NONCE]) in names
 
 
-def _indexes_equal_records(store: Store) -> None:
+def _lives(record: tuple[Any, ...]) -> bool:
+    return bool(RecordState.WAITING <= record[STATE] <= RecordState.LEASED)
+
+
+def _check_store(store: Store) -> None:
+    """Checks what concerns Redis alone, once for each content."""
+    if store.sound:
+        return
     listed: dict[str, dict[str, float]] = {}
     for entry in store.entries:
         if not isinstance(entry.value, bytes):
@@ -59,61 +91,70 @@ def _indexes_equal_records(store: Store) -> None:
         elif is_record(entry) and entry.expires != (store.records[id_of(entry)][FORGET] > 0):
             raise Broken(f"5. the record of {id_of(entry)} expires: {entry.expires}")
     for message_id, record in store.records.items():
-        stands = {name: scores[message_id] for name, scores in listed.items() if message_id in scores}
+        if record[ATTEMPTS] > record[MAX_RETRY] + 1:
+            raise Broken(f"5. {message_id} has had {record[ATTEMPTS]} deliveries")
+        found = {name: scores[message_id] for name, scores in listed.items() if message_id in scores}
         expected: dict[str, float] = {} if record[STATE] == 0 else {_INDEXES[record[STATE] - 1]: record[DUE]}
         if record[STATE] != 0 and record[FORGET]:
             expected["forget"] = record[FORGET]
-        if stands != expected:
-            raise Broken(f"index: there is {stands} of {message_id}, whose record says {expected}")
-
-
-def _nothing_is_kept_for_ever(state: State, carried: set[int]) -> None:
-    over = {created_ms for created_ms, told in state.told if told.over}
-    for message_id, record in state.store.records.items():
-        if not record[FORGET] and record[CREATED] not in carried | over:
-            raise Broken(f"5. the record of {message_id} is kept for ever: no queue has its message")
+        if found != expected:
+            raise Broken(f"index: there is {found} of {message_id}, whose record says {expected}")
+    gone = {message_id for scores in listed.values() for message_id in scores} - store.records.keys()
+    if left := gone - listed.get("forget", {}).keys():
+        raise Broken(f"index: nobody will remove the entries of {', '.join(sorted(left))}")
+    store.sound = True
 
 
 def after_call(state: State, call: Call[Any], answer: Any, store: Store) -> State:
     """Returns the state after a script has run, with what it did to its message. Raises Broken."""
-    outcome = call.read(call, [*answer]) if isinstance(answer, tuple) else None
+    outcome = call.read(call, [*answer]) if call.script.of_record else None
     before = state.store.records.get(call.message_id)
     state = state._replace(store=store)
     if not isinstance(outcome, Outcome) or outcome.record is None:
         return state
-    record, verdict, name = outcome.record, str(outcome.verdict), call.script.name
-    told = dict(state.told)
-    own = told.get(record.created_ms, Told())
-    if name in _WRITES_DUE and verdict in _NAMES:
-        own = own._replace(due_ms=record.due_ms)
-    match name, verdict:
-        case "ack", "acked":
-            own = own._replace(over=own.over or "acknowledged")
+    record, name = outcome.record, call.script.name
+    fates = dict(state.fates)
+    fates[record.created_ms] = _fate(
+        state.now_ms, fates.get(record.created_ms, Fate()), (name, str(outcome.verdict)), record, before
+    )
+    if before is not None and before[CREATED] != record.created_ms and _lives(before):
+        is_adopted = name == "fire" and call.args[call.script.args.index("adopt")] == 1
+        if outcome.verdict != "replaced" and not is_adopted:
+            raise Broken(f"{name} has put another message in place of {record.id}, which lives")
+        fates[before[CREATED]] = _over(fates.get(before[CREATED], Fate()), "replaced")
+    return state._replace(fates=tuple(sorted(fates.items())))
+
+
+def _fate(now_ms: int, fate: Fate, said: tuple[str, str], record: Record, before: tuple[Any, ...] | None) -> Fate:
+    """What becomes of a message by the answer of a script. `said`: the script and its verdict. `before`: the record of
+    the id before."""
+    name, verdict = said
+    if verdict in _NAMES and name in _SENDS | _MOVES:
+        fate = fate._replace(due_ms=record.due_ms, changed=name in _MOVES)
+    match said:
+        case (("ack" | "drop"), ("acked" | "dropped")):
+            return _over(fate, verdict)
         case "delete", "deleted":
-            waited = before is not None and before[STATE] == Stage.WAITING
-            own = own._replace(over=own.over or "deleted", deleted=own.deleted or waited)
-        case "drop", "dropped":
-            own = own._replace(over=own.over or "dropped")
+            waited = before is not None and before[STATE] == RecordState.WAITING
+            return _over(fate, verdict)._replace(deleted=fate.deleted or waited)
         case (("fire" | "lease" | "returned"), "expired"):
-            if not 0 < record.expires_ms <= state.now_ms + 1_000:
-                raise Broken(f"{record.id} has expired {record.expires_ms - state.now_ms} ms early")
-            own = own._replace(over=own.over or "expired")
-        case "lease", "leased" if not state.emptied:
-            _may_be_delivered(state, own, record.id)
+            skew_ms = _SKEW_MS if name == "returned" else 0
+            if not 0 < record.expires_ms <= now_ms + skew_ms:
+                raise Broken(f"{record.id} has expired {record.expires_ms - now_ms} ms early")
+            return _over(fate, verdict)
+        case "fire", ("release" | "made"):
+            _may_be_delivered(now_ms + AHEAD_MS, fate, record.id)
+        case "lease", "leased":
+            _may_be_delivered(now_ms, fate, record.id)
+            if before is None or (before[EPOCH], before[NONCE]) != (record.epoch, record.nonce):
+                return _leased(now_ms, fate, record)
+        case "extend", "extended":
+            return fate._replace(lease_until_ms=record.lease_until_ms)
+        case (("nack" | "bury" | "replay"), ("nacked" | "buried" | "replayed")):
+            return fate._replace(lease_until_ms=0, leases=0 if name == "replay" else fate.leases)
         case _:
             pass
-    told[record.created_ms] = own
-    if (
-        before is not None
-        and before[CREATED] != record.created_ms
-        and before[STATE] in (Stage.WAITING, Stage.READY, Stage.LEASED)
-    ):
-        if verdict == "replaced" or (name == "fire" and call.args[call.script.args.index("adopt")] == 1):
-            former = told.get(before[CREATED], Told())
-            told[before[CREATED]] = former._replace(over=former.over or "replaced")
-        else:
-            raise Broken(f"{name} has put another message in place of {record.id}, which lives")
-    return state._replace(told=tuple(sorted(told.items())))
+    return fate
 
 
 def after_publish(state: State, publication: Publication) -> State:
@@ -122,16 +163,42 @@ def after_publish(state: State, publication: Publication) -> State:
     A copy that was released before may be released again: its process may have died before it acknowledged."""
     if publication.route is not Route.READY:
         return state
-    copy, told = publication.copy, dict(state.told)
-    own = told.get(copy.created_ms, Told())
-    if copy.nonce not in own.released and not state.emptied:
-        _may_be_delivered(state, own, copy.id)
-    told[copy.created_ms] = own._replace(released=own.released | {copy.nonce})
-    return state._replace(told=tuple(sorted(told.items())))
+    copy, fates = publication.copy, dict(state.fates)
+    fate = fates.get(copy.created_ms, Fate())
+    if copy.nonce not in fate.released:
+        _may_be_delivered(state.now_ms, fate, copy.id)
+    fates[copy.created_ms] = fate._replace(released=fate.released | {copy.nonce})
+    return state._replace(fates=tuple(sorted(fates.items())))
 
 
-def _may_be_delivered(state: State, told: Told, message_id: str) -> None:
-    if told.deleted:
+def after_loss(state: State) -> State:
+    """Returns the state after Redis has lost its data. Deletes are forgotten, and so are changed due moments. The count
+    of deliveries begins again."""
+    return state._replace(
+        fates=tuple(
+            (
+                created_ms,
+                fate._replace(deleted=False, leases=0, lease_until_ms=0, due_ms=0 if fate.changed else fate.due_ms),
+            )
+            for created_ms, fate in state.fates
+        )
+    )
+
+
+def _over(fate: Fate, why: str) -> Fate:
+    return fate._replace(over=fate.over or why)
+
+
+def _may_be_delivered(now_ms: int, fate: Fate, message_id: str) -> None:
+    if fate.deleted:
         raise Broken(f"4. {message_id} is delivered after its delete")
-    if told.due_ms > state.now_ms:
-        raise Broken(f"3. {message_id} is delivered {told.due_ms - state.now_ms} ms early")
+    if fate.due_ms > now_ms:
+        raise Broken(f"3. {message_id} is delivered {fate.due_ms - now_ms} ms early")
+
+
+def _leased(now_ms: int, fate: Fate, record: Record) -> Fate:
+    if fate.lease_until_ms > now_ms:
+        raise Broken(f"3. {record.id} is leased again {fate.lease_until_ms - now_ms} ms before its lease ends")
+    if fate.leases > record.max_retry:
+        raise Broken(f"5. {record.id} is leased {fate.leases + 1} times")
+    return fate._replace(leases=fate.leases + 1, lease_until_ms=record.lease_until_ms)

@@ -6,7 +6,6 @@ a publish that is refused, a death, a copy that comes twice, and a Redis that lo
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -27,27 +26,27 @@ from tests.explore.changes import (
 )
 from tests.explore.names import call_name, copy_name, publication_name, task_name
 from tests.explore.operations import TAKES, work
-from tests.explore.processes import LOST, REFUSED, Ask, Effect, Ended, Process, Put, Sleep, checked, run
-from tests.explore.promises import after_call, after_publish
+from tests.explore.processes import LOST, REFUSED, Ask, Effect, Ended, Process, Put, Sleep, run
+from tests.explore.promises import after_call, after_loss, after_publish
 from tests.explore.scenarios import Scenario
 from tests.explore.state import (
     BORN_MS,
     READY,
     RETURNED,
     WHEEL,
-    Lease,
+    Fate,
     Placed,
     State,
     Task,
-    Told,
     with_one,
     without,
 )
-from tests.explore.stored import CLAIMED, DUE, EXPIRES, FORGET, LEASE_UNTIL, STATE, Stored
+from tests.explore.stored import ARRIVES, CLAIMED, DUE, EXPIRES, FORGET, LEASE_UNTIL, STATE, Stored
 
-_CALL_LASTS_MS: Final = 4_000  # a process gives up earlier, and a script that Redis gets later changes nothing
+_CALL_LASTS_MS: Final = 12_000  # longer than any call of the services or of the checkpoint lasts
 _BEHIND_MS: Final = 60_000  # the most by which the checkpoint is late
 _CLAIM_MS: Final = 10_000  # as in schedule.lua
+_OVERDUE_MS: Final = 1_000  # as in changing.py
 _MOST_TASKS: Final = 2
 _BORN: Final = frozenset(("send", "send a new id", "replace"))
 """Operations that create messages. Each begins a millisecond later, so no two messages share a moment of creation."""
@@ -92,9 +91,9 @@ class Rules:
             if all(begun == call.times for call, begun in calls if call.operation in _SHOWS):
                 state = state._replace(receipts=())
         return state._replace(
-            told=tuple(
-                (created_ms, Told(over=told.over) if told.over and not told.deleted else told)
-                for created_ms, told in state.told
+            fates=tuple(
+                (created_ms, Fate(over=fate.over) if fate.over and not fate.deleted else fate)
+                for created_ms, fate in state.fates
             )
         )
 
@@ -105,35 +104,35 @@ class Rules:
             noted = begun_once_more(state, at)
             if call.operation in TAKES:
                 for placed in distinct(state, TAKES[call.operation]):
-                    yield from self._begun(noted, call.operation, call.args, placed)
+                    yield from self._first(noted, Task(call.operation, call.args, 0, state.begun[at], taken=placed))
             elif call.operation in _SHOWS:
                 for receipt in dict.fromkeys(state.receipts):
-                    yield from self._begun(noted, call.operation, (receipt, *call.args))
+                    yield from self._first(noted, Task(call.operation, (receipt, *call.args), 0, state.begun[at]))
             else:
-                yield from self._begun(noted, call.operation, call.args)
+                yield from self._first(noted, Task(call.operation, call.args, 0, state.begun[at]))
         for place in (WHEEL, RETURNED):
             for placed in distinct(state, place):
                 if placed.at_ms <= state.now_ms:
-                    yield from self._begun(state, "arrive", (), placed)
+                    yield from self._first_of_copy(state, Task("arrive", (), 0, 0, taken=placed))
         for lease in dict.fromkeys(state.leases):
             left = state._replace(leases=without(state.leases, lease))
-            yield from self._begun(left, "publish the lease copy", (), lease=lease)
+            yield from self._first_of_copy(left, Task("publish the lease copy", (), 0, 0, lease=lease))
 
-    def _begun(
-        self,
-        state: State,
-        operation: str,
-        args: tuple[Any, ...],
-        taken: Placed | None = None,
-        lease: Lease | None = None,
-    ) -> Iterator[Next]:
+    def _first_of_copy(self, state: State, task: Task) -> Iterator[Next]:
+        """Yields the states after the first effect of work for a copy, which may begin any number of times."""
+        lately = dict(state.lately)
+        number = lately.get(task, 0)
+        state = state._replace(lately=frozenset({**lately, task: number + 1}.items()))
+        yield from self._first(state, task._replace(number=number))
+
+    def _first(self, state: State, task: Task) -> Iterator[Next]:
         """Yields the states after the first effect of an operation. Before that, the operation has done nothing."""
-        if operation in _BORN:
-            state = state._replace(now_ms=state.now_ms + 1)
-        number = Counter(task.operation for task in state.tasks)[operation]
-        task = Task(operation, args, state.now_ms, number, state.faults, (), taken, lease)
-        copies = without(state.copies, taken) if taken is not None else state.copies
-        yield from self._go_on(state._replace(copies=copies, tasks=with_task(state.tasks, task)), task)
+        if task.operation in _BORN:
+            state = self._at(state, state.now_ms + 1)
+        task = task._replace(began_ms=state.now_ms)
+        if task.taken is not None:
+            state = state._replace(copies=without(state.copies, task.taken))
+        yield from self._go_on(state._replace(tasks=with_task(state.tasks, task)), task)
 
     def _go_on(self, state: State, task: Task) -> Iterator[Next]:
         """Yields what may follow from the next effect of a process."""
@@ -174,10 +173,7 @@ class Rules:
     def _continue(self, task: Task) -> Effect | Ended:
         if (known := self._continued.get(task)) is None:
             process = Process(task.began_ms, self._numbers(task._replace(history=())))
-            scenario = self.scenario
-            policy = checked(scenario.max_retry, scenario.lease_ms)
-            begun = work(task, process, policy, keep_body=scenario.keep_body, room=scenario.room)
-            known = self._continued[task] = run(begun, process, task.history)
+            known = self._continued[task] = run(work(task, process, self.scenario), process, task.history)
         return known
 
     def _numbers(self, task: Task) -> Iterator[int]:
@@ -214,13 +210,15 @@ class Rules:
             )
             yield f"the process that leased {copy_name(lease.copy)} dies", back
         if self.scenario.empties and not state.emptied and state.store.records:
-            yield "Redis loses its data", with_fault(state)._replace(store=self.stored.empty, emptied=True)
+            lost = after_loss(with_fault(state))
+            yield "Redis loses its data", lost._replace(store=self.stored.empty, emptied=True)
 
     def _later(self, state: State) -> Next | None:
         """The clock goes on to the next moment at which something may happen that may not happen now."""
         moments = {one.at_ms for one in state.copies} | {lease.until_ms for lease in state.leases}
         for record in state.store.records.values():
             moments |= {record[DUE] - AHEAD_MS + 2, record[DUE], record[LEASE_UNTIL], record[EXPIRES], record[FORGET]}
+            moments.add(record[ARRIVES] + _OVERDUE_MS)
             if record[STATE] == 0 and record[CLAIMED] > 1:
                 moments.add(record[CLAIMED] + _CLAIM_MS)
         for task in state.tasks:
@@ -232,6 +230,8 @@ class Rules:
         lasts += [one.at_ms + _BEHIND_MS for one in state.copies if one.place in (WHEEL, RETURNED)]
         if later is None or later > min(lasts, default=later):
             return None
-        return f"{later - state.now_ms} ms pass", state._replace(
-            now_ms=later, store=self.stored.forget(state.store, later)
-        )
+        return f"{later - state.now_ms} ms pass", self._at(state, later)
+
+    def _at(self, state: State, now_ms: int) -> State:
+        store = self.stored.forget(state.store, now_ms)
+        return state._replace(now_ms=now_ms, store=store, lately=frozenset())

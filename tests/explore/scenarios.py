@@ -19,7 +19,7 @@ class Call:
 class Scenario:
     """What is explored together. `faults`: how many faults a path may have. `consumes`: an AMQP client may acknowledge
     copies of the ready queue; `rejects`: it may reject them so many times. `keep_body`: the largest body that Redis
-    keeps. `room`: how many deliveries a process keeps unacknowledged."""
+    keeps; `body`: of each message. `room`: how many deliveries a process keeps unacknowledged."""
 
     name: str
     calls: tuple[Call, ...]
@@ -29,7 +29,8 @@ class Scenario:
     rejects: int = 0
     max_retry: int = 1
     lease_ms: int = 60_000
-    keep_body: int = 100
+    keep_body: int = 1_000
+    body: bytes = b"1"
     room: int = 0
 
 
@@ -76,8 +77,12 @@ SCENARIOS: Final = (
         calls=(_SEND, _PULLS, Call("nack", (_LATER,), times=2), Call("delete", ("a",))),
         faults=0,
     ),
+    Scenario(name="keep a large body", calls=(_SEND, _PULLS, Call("nack", (1_000,)), _ACK), body=b"1" * 600),
+    Scenario(
+        name="edit a large body", calls=(_SEND, Call("edit", ("a", _LATER)), Call("delete", ("a",))), body=b"1" * 600
+    ),
     Scenario(name="nack without a body", calls=(_SEND, _PULLS, Call("nack", (1_000,)), _ACK), keep_body=0),
-    Scenario(name="extend", calls=(_SEND, _PULL, Call("extend", (120_000,)), _ACK), faults=2),
+    Scenario(name="extend", calls=(_SEND, _PULLS, Call("extend", (120_000,)), _ACK), faults=0),
     Scenario(
         name="bury and replay", calls=(_SEND, _PULLS, Call("nack", (0,)), Call("replay"), Call("drop")), max_retry=0
     ),

@@ -84,16 +84,15 @@ class Placed(NamedTuple):
 class Task(NamedTuple):
     """A process at work on one operation.
 
-    `number` and `faults` tell it from others of this operation: how many were at work when it began, and how many
-    faults could still happen. `history`: the moment and the answer of each effect so far. `taken`: the delivery with
-    which the work began; `lease`: the unacknowledged lease with which it began.
+    `number` tells it from others that began with the same at this moment. `history`: the moment and the answer of each
+    effect so far. `taken`: the delivery with which the work began; `lease`: the unacknowledged lease with which it
+    began.
     """
 
     operation: str
     args: tuple[Any, ...]
     began_ms: int
     number: int
-    faults: int
     history: tuple[tuple[int, Any], ...] = ()
     taken: Placed | None = None
     lease: Lease | None = None
@@ -113,22 +112,27 @@ class Receipt(NamedTuple):
     text: str
 
 
-class Told(NamedTuple):
+class Fate(NamedTuple):
     """What is known of a message beside its record. `accepted`: a client was told so. `over`: why it needs no further
     delivery; empty: it does. `deleted`: a delete of it was carried out while it waited. `due_ms`: the latest due moment
-    that a call has written. `released`: the nonces of its copies that have been in the ready queue."""
+    that a call has written; `changed`: that call was not its send. `released`: the nonces of its copies that have been
+    in the ready queue. `leases`: how often it was leased. `lease_until_ms`: the end of a lease that nobody has given
+    back."""
 
     accepted: bool = False
     over: str = ""
     deleted: bool = False
     due_ms: int = 0
+    changed: bool = False
     released: frozenset[int] = frozenset()
+    leases: int = 0
+    lease_until_ms: int = 0
 
 
 class State(NamedTuple):
-    """`faults`: how many more may happen. `told`: by the moment of a message's creation, which no two messages share.
-    `begun`: how often each call of the scenario began, and how often a consumer rejected a copy. `emptied`: Redis has
-    lost its data once."""
+    """`faults`: how many more may happen. `fates`: by the moment of a message's creation, which no two messages share.
+    `begun`: how often each call of the scenario began, and how often a consumer rejected a copy. `lately`: the work for
+    copies that began at this moment, and how often. `emptied`: Redis has lost its data once."""
 
     now_ms: int
     faults: int
@@ -137,8 +141,9 @@ class State(NamedTuple):
     tasks: tuple[Task, ...] = ()
     leases: tuple[Lease, ...] = ()
     receipts: tuple[Receipt, ...] = ()
-    told: tuple[tuple[int, Told], ...] = ()
+    fates: tuple[tuple[int, Fate], ...] = ()
     begun: tuple[int, ...] = ()
+    lately: frozenset[tuple[Any, int]] = frozenset()
     emptied: bool = False
 
 

@@ -23,7 +23,7 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
   local fields = {}
   if string.find(key, '/m/', 1, true) then
     local r = cmsgpack.unpack(value)
-    for at = 1, 15 do fields[at] = r[at] end
+    for at = 1, 17 do fields[at] = r[at] or false end
   end
   out[#out + 1] = { key, value, redis.call('PTTL', key) >= 0 and 1 or 0, fields }
 end
@@ -33,7 +33,7 @@ _LATER: Final = 10**9
 """The expiry of a key that is put back, in ms: no state stays so long."""
 
 STATE, EPOCH, NONCE, CREATED, DUE, EXPIRES, ATTEMPTS, MAX_RETRY = range(8)
-ARRIVES, LAST, LEASE_UNTIL, ENDED, FORGET, REASON, CLAIMED = range(8, 15)
+ARRIVES, LAST, LEASE_UNTIL, ENDED, FORGET, REASON, CLAIMED, KEPT, DELIVERED = range(8, 17)
 """The fields of a record, as `lua/_record.lua` names them."""
 
 
@@ -80,8 +80,8 @@ class Stored:
 
     def run(self, store: Store, call: Call[Any], now_ms: int) -> tuple[Any, Store]:
         """Runs one script at a moment. Returns its answer, and what Redis holds afterwards."""
-        args = (str(now_ms), *call.args[1:])
-        key = (store, (call.script.name, call.keys[0], args))
+        args = (str(now_ms), *call.args[1:]) if call.script.of_record else call.args
+        key = (store, (call.script.name, call.keys, args))
         if (known := self._answers.get(key)) is None:
             known = self._answers[key] = self._run(store, call, args)
         return known
@@ -141,7 +141,9 @@ class Stored:
         while len(answers) < len(commands):
             answer = self._reader.gets()
             if answer is False:
-                self._reader.feed(self._socket.recv(65_536))
+                if not (received := self._socket.recv(65_536)):
+                    raise ConnectionError("Redis has closed the connection")
+                self._reader.feed(received)
             else:
                 answers.append(answer)
         return answers
