@@ -29,13 +29,15 @@ from topology.errors import LoginRefused, VhostRefused
 LOGIN = read_login("amqp://user:se%20cret@host:5672/shop%2Feu")
 START = Connection.Start(0, 9, {"product": "RabbitMQ", "version": "4.3.6"}, "PLAIN AMQPLAIN", "en_US")
 TUNE = Connection.Tune(2_047, 131_072, 60)
+_TURNS = 20  # of the event loop: more than a login takes to write and to wait for the next answer
 
 
 async def logged_in(wire: Wire, *answers: Frame, login: Login = LOGIN) -> list[Any]:
     """Logs in while RabbitMQ sends these methods. Returns what was written."""
     logging_in = asyncio.create_task(_log_in(wire.transport, login, {"product": "delaybridge"}))
     for answer in answers:
-        await asyncio.sleep(0.001)
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
         wire.say(0, answer)
     await logging_in
     return [frame for _, frame in wire.take()]
