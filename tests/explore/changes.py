@@ -53,20 +53,20 @@ def placed(state: State, publication: Publication) -> Placed:
             raise ValueError(publication.route)
 
 
-def ended(state: State, task: Task, ended: Ended) -> Iterator[Next]:
+def ended(state: State, task: Task, end: Ended) -> Iterator[Next]:
     """Yields the states after an operation has ended. A process that has settled a message may be the one that keeps
     the message's delivery, or another one."""
-    what = f"{task_name(task)} ends with {result_name(ended.result)}"
+    what = f"{task_name(task)} ends with {result_name(end.result)}"
     state = state._replace(tasks=without(state.tasks, task))
-    process, result = ended.process, ended.result
+    process, result = end.process, end.result
     if task.taken is not None:
         if process.lease is not None:
             copy, until_ms = process.lease
             lease = Lease(task.taken, Carried.of(copy), task.began_ms, until_ms)
             state = state._replace(leases=with_one(state.leases, lease))
-        elif process.settlement != "ack":
+        elif not process.is_acked:
             state = state._replace(copies=with_one(state.copies, _left(state, task, process)))
-    if task.lease is not None and process.settlement != "ack":
+    if task.lease is not None and not process.is_acked:
         state = state._replace(leases=with_one(state.leases, task.lease))
     if task.operation == "record an ack" and task.taken is not None:
         state = with_over(state, task.taken.copy.created_ms, "consumed")
@@ -95,8 +95,7 @@ def _left(state: State, task: Task, process: Process) -> Placed:
         raise LookupError("the task has no delivery")
     if task.operation != "arrive":
         return taken
-    held_ms = process.settlement.removeprefix("hold ")
-    return taken._replace(at_ms=int(held_ms) if held_ms.isdecimal() else state.now_ms + _RETRY_MS)
+    return taken._replace(at_ms=process.held_until_ms or state.now_ms + _RETRY_MS)
 
 
 def died(state: State, task: Task) -> State:

@@ -129,7 +129,7 @@ async def _pull(work: Work) -> Any:
 
 async def _record_ack(work: Work) -> Any:
     """Records the ack of an AMQP consumer, who has acknowledged the copy itself."""
-    work.process.settlement = "ack"
+    work.process.is_acked = True
     copy = _placed(work).copy.copy()
     await work.context.store.run([work.context.records.ack(TOPIC, copy.id, epoch=None, copy_gone=True)])
 
@@ -149,9 +149,9 @@ async def _arrive(work: Work) -> Any:
     batches._arrivals = cast("Any", _Unnoted())
     done = await batches.process([item])
     if done.done:
-        work.process.settlement = "ack"
+        work.process.is_acked = True
     elif done.held:
-        work.process.settlement = f"hold {done.held[0][1]:.0f}"
+        work.process.held_until_ms = round(done.held[0][1])
     return None
 
 
@@ -167,7 +167,7 @@ async def _publish_lease_copy(work: Work) -> Any:
         (result,) = await Succession.of_copies(work.context).perform([step])
         if isinstance(result, BrokerUnavailable):
             raise result
-    work.process.settlement = "ack"
+    work.process.is_acked = True
 
 
 async def _replay(work: Work) -> Any:

@@ -69,12 +69,13 @@ class Sleep(Effect):
 @dataclass
 class Process:
     """One run of an operation. `now_ms`: the clock, as the latest answer has told it. The other fields say what the
-    operation has done without waiting: how it settled its delivery, the lease that it keeps, and the records of
-    messages that it has settled."""
+    operation has done without waiting: whether it acknowledged its delivery, until when it holds the delivery (0: it
+    does not), the lease that it keeps, and the records of messages that it has settled."""
 
     now_ms: int
     nonces: Iterator[int]
-    settlement: str = ""
+    is_acked: bool = False
+    held_until_ms: int = 0
     lease: tuple[Copy, int] | None = None
     settled: list[Record] = field(default_factory=list)
 
@@ -138,10 +139,10 @@ class Delivery:
         return self
 
     def ack(self) -> None:
-        self.process.settlement = "ack"
+        self.process.is_acked = True
 
     def requeue(self) -> None:
-        self.process.settlement = "requeue"
+        """The delivery goes back, as every one does that its operation has not acknowledged."""
 
 
 def unacked_leases(process: Process, *, room: int) -> UnackedLeases:

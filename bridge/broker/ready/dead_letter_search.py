@@ -13,6 +13,7 @@ from bridge.broker.client.delivery import Delivery
 from bridge.broker.put_aside import TakingGuard
 from bridge.broker.ready.taken import Taken
 from bridge.model.errors import BrokerUnavailable, QueueMissing
+from bridge.model.time_limit import TimeLimit
 
 _STEP_S = 5.0
 _UNCOUNTED_S = 0.2
@@ -74,7 +75,7 @@ class DeadLetterSearch:
                         tags.append(tag := new_tag())
                         await channel.consume(queue, deliveries.put_nowait, tag)
                 try:
-                    async with asyncio.timeout(_STEP_S if read < depth else _UNCOUNTED_S):
+                    async with TimeLimit(_STEP_S if read < depth else _UNCOUNTED_S):
                         taken = Taken(queue, await deliveries.get())
                 except TimeoutError:
                     break  # there are no more, or others have taken the rest
