@@ -1,8 +1,8 @@
 """Defines a token: its id, the hash of its secret, and what it allows.
 
-Its text is `dbt_<id>_<secret>`, which scanners for leaked secrets can find. The id is public: lists, logs and commands
-name a token by it. The bridge keeps only the SHA-256 of the secret, which is 32 random bytes. A slow hash is not
-needed: from 112 bits of entropy on, one approved hash is enough (NIST SP 800-63B, 5.1.2.2, on look-up secrets).
+A token's text is `dbt_<id>_<secret>`, which scanners for leaked secrets can find. The id is public: lists, logs and
+commands name a token by it. The bridge keeps only the SHA-256 of the secret, which is 32 random bytes. A slow hash is
+not needed: from 112 bits of entropy on, one approved hash is enough (NIST SP 800-63B, 5.1.2.2, on look-up secrets).
 """
 
 from __future__ import annotations

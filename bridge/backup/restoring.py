@@ -75,8 +75,8 @@ class Restore:
         await self._restore(group)
 
     async def _read(self, lines: Iterable[bytes], group: list[Message]) -> None:
-        """Restores lines, and messages in groups. `group`: holds the messages that were read and are not restored yet,
-        also after an error. The caller restores these messages."""
+        """Reads the lines and restores each, but restores messages in groups. `group`: holds the messages that were
+        read and are not restored yet, also after an error. The caller restores these messages."""
         size, kind, number = 0, None, 0
         for number, text in enumerate(lines, 1):
             line = read(text, number)

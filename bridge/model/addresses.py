@@ -1,8 +1,8 @@
 """Decides where callbacks may go: which URLs a receiver may have, and which addresses their hosts may resolve to. Pure.
 
-Without these rules, a client could use callbacks to reach what only this machine can reach: its own servers, its
-network, the metadata service of its cloud. So a URL must be https, and every address of its host must be public.
-The setting BRIDGE_PUSH_ALLOW makes exceptions.
+Without these rules, a client could use callbacks to reach hosts that only this machine can reach: its own servers, its
+network, the metadata service of its cloud. So a URL must be https, and every address of its host must be public. The
+setting BRIDGE_PUSH_ALLOW makes exceptions.
 """
 
 from __future__ import annotations

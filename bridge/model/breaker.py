@@ -71,12 +71,12 @@ class Breaker:
             self.answered(now_s)
 
     def timed_out(self, began_s: float, now_s: float, late_s: float = 0.0) -> bool:
-        """Reports a call whose time limit passed. `late_s`: by how much later than the limit the call ended. Returns
-        whether this counts.
+        """Reports a call whose time limit passed. `late_s`: how many seconds after the limit the call ended. Returns
+        whether the timeout counts.
 
-        It does not if this process stood still when the limit passed, because the answer may have come in time. A call
-        that began after such a stall counts, until the server has answered: the timers of a busy machine may always be
-        late.
+        The timeout does not count if this process stood still when the limit passed, because the answer may have come
+        in time. A call that began after such a stall counts, until the server has answered: the timers of a busy
+        machine may always be late.
         """
         self.troubled_s = now_s
         if late_s > STALLED_S:
@@ -110,8 +110,8 @@ class Breaker:
 
 @dataclass(slots=True)
 class GuardedCall:
-    """A call that the breaker admitted. The caller sets `conclusive` to False if its end says nothing about the
-    server. Afterwards `timed_out` says whether its time limit passed and that counts."""
+    """A call that the breaker admitted. The caller sets `conclusive` to False if its end says nothing about the server.
+    Afterwards `timed_out` says whether its time limit passed and the timeout counts (`Breaker.timed_out`)."""
 
     conclusive: bool = True
     timed_out: bool = False
@@ -127,7 +127,7 @@ def guarded(
     timeouts: tuple[type[Exception], ...] = (TimeoutError,),
 ) -> Iterator[GuardedCall]:
     """Runs the body of the `with` statement as one call to a server, and reports to the breaker how the call ended.
-    `server`: its name in errors. `limit_s`: the time limit of the call, which the body keeps. `timeouts`: the
+    `server`: the server's name in errors. `limit_s`: the time limit of the call, which the body keeps. `timeouts`: the
     exceptions that mean a passed time limit.
 
     Raises:

@@ -89,7 +89,7 @@ def looks_like_seconds(instant_ms: int) -> bool:
 
 
 def of_seconds(instant_ms: int) -> str:
-    """Returns the error text for an instant that `looks_like_seconds`."""
+    """Returns the error text for an instant that a client probably gave in seconds (`looks_like_seconds`)."""
     return f"must be Unix milliseconds: {instant_ms} is in 1970 to 1973; Unix seconds are meant as {instant_ms * 1_000}"
 
 

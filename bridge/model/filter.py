@@ -23,7 +23,7 @@ class Order(StrEnum):
 
 
 class Found(NamedTuple):
-    """What an index tells about a message. The message may have changed since."""
+    """A message as an index describes it. The message may have changed since."""
 
     topic: str
     id: str

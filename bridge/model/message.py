@@ -65,7 +65,8 @@ def digest(name: str) -> str:
 
 
 def aside_id(message_id: str, nonce: int) -> str:
-    """Returns the new id of a dead letter whose id a new message has taken. `nonce`: of the dead letter's copy."""
+    """Returns the new id of a dead letter whose id a new message has taken. `nonce`: the nonce of the dead letter's
+    copy."""
     return f"{message_id}~dead{nonce}"
 
 
@@ -130,7 +131,7 @@ def new_nonce() -> int:
 
 @fast_dataclass(frozen=True, slots=True)
 class Target:
-    """Where a due message goes in place of its topic's ready queue: an exchange of other applications."""
+    """The exchange of another application to which a due message goes, in place of its topic's ready queue."""
 
     exchange: str
     routing_key: str

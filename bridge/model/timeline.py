@@ -11,7 +11,7 @@ MOST: Final = 16
 
 
 class What(StrEnum):
-    """What happened to a message, in the order of the codes in `store/lua/_record.lua`."""
+    """The kinds of transitions, in the order of their codes in `store/lua/_record.lua`."""
 
     SENT = "sent"
     REPLACED = "replaced"  # another message took its id; a timeline begins with it

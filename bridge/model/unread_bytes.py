@@ -13,8 +13,8 @@ _RESERVED: Final = 4  # a quarter of the limit
 class UnreadBytes:
     """The bytes of all answers that the process is making or that clients have not read.
 
-    `limit_bytes`: from this total on, the process begins no page and no pull. A quarter more is reserved for other
-    answers, which are small. So slow readers of large answers do not block other clients.
+    `limit_bytes`: from this total on, the process begins no page and no pull. A further quarter of the limit is
+    reserved for other answers, which are small. So slow readers of large answers do not block other clients.
     """
 
     def __init__(self, limit_bytes: int) -> None:

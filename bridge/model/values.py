@@ -25,7 +25,7 @@ LARGEST_BODY = 16 * 1024 * 1024
 
 
 class IfExists(StrEnum):
-    """What a send does if a live message has its id."""
+    """The action of a send whose id a live message has."""
 
     SAME = "same"  # answers with that message, and refuses a send of another body: it is no repeated send
     KEEP = "keep"  # answers with that message, whatever it is
