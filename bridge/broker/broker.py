@@ -63,9 +63,9 @@ class Broker:
     messages that requests take, feeds of pulls, searches of dead letters, and each `reader`.
 
     Publishes have their own connections, because RabbitMQ blocks publishers by connection, and acks have to go on.
-    Requests and loops do not share a connection, because a request gives up far sooner than a loop. Feeds are apart,
-    because clients decide how many pulls wait. Each reader and the searches are apart, because RabbitMQ closes the
-    connection over a message that it can't deliver.
+    Requests and loops do not share a connection, because a request gives up far sooner than a loop. Feeds have a
+    separate connection, because clients decide how many pulls wait. Each reader and the searches have separate
+    connections, because RabbitMQ closes a connection over a message that it can't deliver.
     """
 
     def __init__(self, settings: Settings, listed: Existing, tracing: Deliveries | None = None) -> None:

@@ -168,7 +168,7 @@ class CopyPublisher:
     async def _publish_again(
         self, publications: list[Publication], outgoing: list[Outgoing]
     ) -> list[BrokerUnavailable | None]:
-        """Publishes AMQP messages that found no queue a second time. First declares their queues and bindings again.
+        """Declares queues and bindings again, and then publishes again the AMQP messages that found no queue.
         `outgoing`: the messages. `publications`: for each message, the publication of the first copy that it carries.
         Returns None or the error for each message."""
         try:

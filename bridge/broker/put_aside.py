@@ -6,8 +6,8 @@ nothing. If RabbitMQ can't convert a message, the bridge publishes it to `delay.
 reason in a header. The bridge leaves the other messages in the queue.
 
 RabbitMQ can't write some messages in AMQP 1.0, and ends the session over them. Then the bridge reads the messages one
-by one. RabbitMQ requeues the messages that a session held, and the one that ended it, behind all other messages. So the
-next session begins behind the message that ended the session before, until all messages have been seen:
+by one. RabbitMQ requeues the messages that a session held, and the message that ended the session, behind all other
+messages. So the next session begins behind that message, and after some sessions the bridge has read all messages:
 
     requeued:  a  NULL  uuid  b     a session reads `a`, and ends over NULL
                uuid  b  a  NULL     the next session puts `uuid` aside, reads `b` and `a`, and ends over NULL

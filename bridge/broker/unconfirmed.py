@@ -1,7 +1,7 @@
 """Notes the bridge's queues that do not confirm, so that the health names them.
 
-A queue that no node leads takes no message, and no part of the bridge fails over it: only calls of its topic, or with
-its delay, are refused.
+A queue without a leader takes no message. No part of the bridge fails because of it. Only calls that need this queue,
+by their topic or their delay, are refused.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Acks:
     """The acks to send. `up_to`: one multiple-ack settles this tag and all before it; 0: no multiple-ack. `single`:
-    each of these tags gets an ack of its own."""
+    each of these tags gets a separate ack."""
 
     up_to: int
     single: tuple[int, ...]

@@ -1,7 +1,7 @@
 """Opens a connection to RabbitMQ when a call needs one, and opens another one after it was lost.
 
-While RabbitMQ is away, a request fails within its time limit, and the next request connects. Nothing is declared or
-consumed again by itself: an operator may have deleted it.
+While RabbitMQ is away, a request fails within its time limit, and the next request connects. A new connection does not
+repeat declares and consumes, because an operator may have deleted the objects.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ class BrokerConnection:
                 return self._raw
             await self.drop()
             async with self.asking(self._timeout_s):
-                # Counted after the breaker has admitted the call. A refused call would skip a node, perhaps each time
-                # the one that answers.
+                # Counted after the breaker has admitted the call. Otherwise each refused call would skip a
+                # node, perhaps always the node that answers.
                 self._tries += 1
                 url = self.url
                 with log_scope.shared():

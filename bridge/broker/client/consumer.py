@@ -40,7 +40,7 @@ class _ConsumerChannel:
         return self.raw.ended.done() or self.cancelled.done()
 
     def own(self, tags: Iterable[int]) -> list[int]:
-        """Returns the tags that belong to this channel, as RabbitMQ knows them."""
+        """Returns RabbitMQ's delivery tags for those of the consumer's tags that belong to this channel."""
         return [tag - self.base for tag in tags if self.base < tag < self.base + _NUMBERED]
 
     async def close(self) -> None:

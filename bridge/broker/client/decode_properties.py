@@ -150,7 +150,7 @@ def _timestamp_ms(content: bytes, at: int) -> tuple[int, int]:
 def _table(content: bytes, at: int) -> tuple[tuple[FieldTable, dict[str, bytes]], int]:
     """Decodes the table at the offset `at`. Returns the table, encoded values by name, and the offset behind the table.
 
-    The encoded values come from clients. Their AMQP types can't be told from the decoded values.
+    The encoded values come from clients. The decoded values do not show their AMQP types.
     """
     end = at + 4 + _U32.unpack_from(content, at)[0]
     at += 4

@@ -13,8 +13,8 @@ from bridge.model.errors import BrokerUnavailable
 
 @dataclass(slots=True)
 class Delivery:
-    """One delivered message. `acknowledger`: that of its channel, which acknowledges many deliveries with one frame.
-    A `Consumer`'s deliveries have tags of that consumer, and only the consumer acknowledges them."""
+    """One delivered message. `acknowledger`: acknowledges the deliveries of its channel, many with one frame. A
+    `Consumer`'s deliveries have tags of that consumer, and only the consumer acknowledges them."""
 
     acknowledger: Acknowledger
     delivery_tag: int

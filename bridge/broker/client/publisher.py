@@ -195,7 +195,7 @@ class Publisher:
                 CONFIRM_SECONDS.observe(monotonic() - began_s)
                 if free.confirms.any_refused and refusal is None:
                     # A channel whose first publish to a quorum queue found the leader's node down asks that node for
-                    # ever, whoever is leader since (RabbitMQ 3.10). A new channel asks for the leader.
+                    # ever, even after another node became leader (RabbitMQ 3.10). A new channel asks for the leader.
                     await free.close()
             errors = _counted(free.confirms.errors(refusal))
             self._answers.note(messages, errors)

@@ -28,7 +28,7 @@ from topology.deaths import left_of_key_ms
 from topology.names import Names
 from topology.wheel import WheelKey, fault_of_key, parse_key
 
-_SECOND_MS = 1_000  # RabbitMQ tells in whole seconds when a message left a queue
+_SECOND_MS = 1_000  # RabbitMQ gives the time when a message left a queue in whole seconds
 _ON_TIME_MS = 1_000  # a copy due sooner has missed no slot worth declaring again, so its `x-death` is not read
 
 # The errors of malformed properties and bodies. Raised in the consumer's callback, they would lose the delivery.
@@ -173,7 +173,7 @@ def submitted(names: Names, message: Message, *, now_ms: int) -> Submission | Un
 
 def classify(names: Names, message: Message, *, now_ms: int) -> Arrival:
     """Classifies a delivery. A message that an AMQP client published has none of the bridge's headers; its routing key
-    says what it is."""
+    shows which kind of message it is."""
     try:
         return _classify(names, message, message.properties, now_ms)
     except _FAULTS as error:

@@ -61,7 +61,7 @@ def to_properties(
 ) -> Properties:
     """Returns the properties to publish a copy with.
 
-    `parked`: the copy goes into the wheel. `live_for_ms`: what is left of its time to live, 0 for no end. `reason`: why
+    `parked`: the copy goes into the wheel. `live_for_ms`: the rest of its time to live, in ms; 0: no end. `reason`: why
     the copy is a dead letter; empty: it is none. `to_target`: the copy goes to its target, where no bridge reads it
     again.
     """
@@ -185,7 +185,7 @@ def shorter(live_for_ms: int, expiration: str | None) -> int:
     """Returns, in ms, the time to live of a message that is released now: the shorter of `live_for_ms` and
     `expiration`.
 
-    `live_for_ms`: what is left of the message's time to live; 0: no end. `expiration`: the property that an AMQP client
+    `live_for_ms`: the rest of the message's time to live; 0: no end. `expiration`: the property that an AMQP client
     set, in ms; it counts from now; None: the client set none.
     """
     if expiration is None:

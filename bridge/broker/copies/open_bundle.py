@@ -25,9 +25,10 @@ _TOGETHER_MS: Final = 10  # a batch takes about as long, so copies that are due 
 class OpenBundle:
     """The copies of a bundle that are not taken yet. They stay encoded, as decoded copies take far more memory.
 
-    `tag`: the bundle's delivery tag. `topic`, `kind`: of the copies. `stranded_ms`: the rest of the delay that the
-    bundle's routing key names, if a slot on its way was missing; else 0. `body`: of the bundle. `waited_ms`: as in
-    `Due`, for the earliest copy. `parked_kind`: the kind that copies get when they go into a new bundle.
+    `tag`: the bundle's delivery tag. `topic`, `kind`: the topic and the kind of all copies. `stranded_ms`: the rest of
+    the delay that the bundle's routing key names, if a slot on its way was missing; else 0. `body`: the bundle's body.
+    `waited_ms`: as in `Due`, for the earliest copy. `parked_kind`: the kind that copies get when they go into a new
+    bundle.
 
     The methods take the moment by this process's monotonic clock, in ms, as Redis' clock may be set meanwhile.
     """

@@ -38,8 +38,8 @@ class Submission:
     the bridge can't accept it.
 
     `message_id` empty: the client gave none. Either `delay_ms` or `deliver_at_ms`, an instant in Unix ms, is set; the
-    other is None. `again`: RabbitMQ may have delivered the message before. `fingerprint`: a digest of all that the
-    client sent; equal messages have equal fingerprints.
+    other is None. `again`: RabbitMQ may have delivered the message before. `fingerprint`: a digest of everything that
+    the client sent; equal messages have equal fingerprints.
     """
 
     tag: int

@@ -2,8 +2,8 @@
 
 A bundle leaves the wheel when its earliest copy is due. The other copies have to wait longer, most of them in a new
 bundle. So the later copies are due, the wider their window may be. Windows are an octave wide: from 32 to 64 seconds
-ahead, from 64 to 128, and so on. With each bundle at least half of what is left of a copy's delay passes, so a day
-takes at most 17 bundles. A window with many copies is halved, so that each copy passes through fewer bundles.
+ahead, from 64 to 128, and so on. With each bundle, at least half of the rest of a copy's delay passes. So a day takes
+at most 17 bundles. A window with many copies is halved, so that each copy passes through fewer bundles.
 """
 
 from __future__ import annotations

@@ -48,9 +48,9 @@ class Declared:
         publishers: Collection[BrokerConnection],
         listed: Existing,
     ) -> None:
-        """Declares over `connection`. `publishers`: further connections over which the bridge publishes. If such a
-        connection is opened again, the wheel is declared again: RabbitMQ may have closed the connection because
-        somebody deleted an object.
+        """Declares over `connection`. `publishers`: further connections over which the bridge publishes. If one of them
+        is opened again, the wheel is declared again: RabbitMQ may have closed the connection because somebody deleted
+        an object.
 
         `listed`: a function that returns which of the given topics are on the list of topics. Only these get a dead
         queue, because a dead letter may come while its topic is removed.

@@ -36,8 +36,8 @@ class Wheel:
     ) -> None:
         """Declares over `connection`. `publishers`: further connections. After the loss of any of these connections the
         wheel is declared again: RabbitMQ may have closed the connection because somebody deleted an object. `turn`:
-        held during each declare. `lost`: called when an object was gone, because the queues of topics may be gone
-        too."""
+        held during each declare. `lost`: called when an object was gone, because the queues of topics may also be
+        gone."""
         self.lanes = Lanes(connection, names)
         self._connection = connection
         self._publishers = publishers

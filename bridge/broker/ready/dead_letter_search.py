@@ -31,7 +31,8 @@ class DeadLetterSearch:
     def __init__(self, connection: BrokerConnection, guard: TakingGuard) -> None:
         self._connection = connection
         self._guard = guard
-        # A search would wait in vain for dead letters that another search holds. A lock lives as long as its searches.
+        # Searches of one queue take turns: a search does not find dead letters that another search holds. A lock lives
+        # as long as its searches.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager

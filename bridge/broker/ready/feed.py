@@ -18,8 +18,8 @@ from bridge.broker.ready.taken import Taken
 from bridge.model.errors import BrokerUnavailable, QueueMissing
 
 _OUTDATED_AFTER_S = 60.0
-"""A feed whose channel has been old for so long changes to another one. A message that was lost on its way for another
-feed comes again only when the channel closes."""
+"""A feed leaves its channel once the channel has been old for this long. RabbitMQ redelivers a message that was lost on
+its way to another feed only when the channel closes."""
 
 
 class Feeds:
