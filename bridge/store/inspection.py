@@ -1,4 +1,4 @@
-"""Reads what Redis says about itself, for an operator. Changes nothing."""
+"""Reads the state that Redis reports of itself, for an operator. Changes nothing."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from bridge.store.keys import Keys
 from bridge.store.replies import fields, flag, texts
 
 _VERSIONS: Final = {"tokens": "version", "subscriptions": "/version"}
-"""By hash: the field that changes with every write of the hash. When it has changed, bridges read the hash again."""
+"""For each hash, the field that changes with every write of the hash. When it has changed, bridges read the hash
+again."""
 
 _HASHES: Final = ("subscriptions", "tokens", "names", "lmstfy/limits", "lmstfy/names")
 

@@ -1,6 +1,7 @@
 -- Compares moments of creation, which tell the messages of an id apart.
 
--- Whether a copy has the moment of creation of a message. A copy of an earlier version has the end of its second.
+-- Whether a copy has the moment of creation of a message. A copy from an earlier bridge version names only the end of
+-- the second in which its message was created.
 local function is_of(moment, created_ms)
   return created_ms == moment or (created_ms % 1000 == 999 and created_ms > moment and created_ms - moment < 1000)
 end

@@ -7,8 +7,8 @@
 -- A record is one msgpack array of the fields below. DUE is stored relative to CREATED, ARRIVES and LAST relative to DUE.
 -- So a record without envelope and timeline has at most 44 bytes, and Redis keeps it in one allocation with its own header.
 -- CLAIMED is the moment at which a send claimed the id, or 1 after a publish that failed; 0 once the send is confirmed.
--- While it is above 0, no send of the message was answered with success. A negative nonce: only the send of that nonce
--- was.
+-- While it is above 0, no send of the message was answered with success. With a negative nonce, only the send of that
+-- nonce was answered.
 -- KEPT is the kept envelope: '' for none, the envelope itself up to HERE_MAX bytes, or true where it has its own key.
 -- DELIVERED is missing in most records. While a record has it, nobody has published the lease copy that the record names.
 -- The message's copy is the delivered one, of the epoch before and of this nonce, which a process has not acknowledged.
@@ -23,12 +23,12 @@
 -- TERM is missing in most records. While the message waits, true says that its due moment was given as an instant, so the
 -- clock decides; a due moment without TERM counts from its write, as a delay does. While the message is leased, TERM is how
 -- many ms LEASE_UNTIL was away when it was written, negative after an extension.
--- FOUND is missing in most records: when the record was made from a copy of the bridge, as Redis had lost the record. Of the
--- life before, this one knows only the message of that copy, which BORN tells. So a copy of another message of that time is
--- no ghost, whatever its epoch is: the id may have been used again before the loss.
+-- FOUND is missing in most records: when the record was made from a copy of the bridge, as Redis had lost the record. The
+-- record then knows one message of the lost life: the message of that copy, created at BORN. So a copy of another message
+-- of that time is no ghost, whatever its epoch is: the id may have been used again before the loss.
 -- KNOWN is missing in most records: the moments of creation of the id's messages that the record has had, the latest
--- KNOWN_MAX, of six bytes each. Every message up to the first moment counts as one of them. The last is CREATED, or else an
--- earlier version has replaced the message, and KNOWN tells nothing.
+-- KNOWN_MAX, of six bytes each. Every message up to the first moment counts as one of them. If the last is not CREATED, an
+-- earlier bridge version has replaced the message, and KNOWN tells nothing.
 -- A timeline may follow the array, as a second msgpack value: a string. It is missing while the record itself tells it.
 -- Its first byte counts its transitions, and the second one is the length of the last. Each transition is six msgpack
 -- values, the oldest first: what, its moment relative to CREATED, the attempts made, a number, who, and a reason.
@@ -201,13 +201,15 @@ local function of_another_life(r, epoch, nonce, created_ms)
   return (r[BORN] and created_ms < r[BORN]) or (epoch == 1 and r[EPOCH] == 1 and r[NONCE] ~= nonce)
 end
 
--- Whether a ghost by its epoch may be of a message that the record does not know, of the time before its id was lost.
+-- Whether a copy that seems a ghost by its epoch may belong to a message from before the loss of the id's record, which
+-- the record does not know.
 local function of_lost_time(r, created_ms)
   return r[FOUND] and created_ms < r[FOUND] and created_ms ~= r[BORN] and created_ms ~= r[CREATED]
 end
 
--- Whether Redis has forgotten the later message of the id that this copy is of, as a failover may. The id was free for
--- it only once the record's message had ended. Only for copies of messages that a record has named.
+-- Whether the copy belongs to a later message of the id, which Redis has forgotten, for example in a failover. That
+-- message could take the id only after the record's message had ended. Call this only for copies of messages that a
+-- record has named.
 local function forgot(r, epoch, created_ms)
   return ended(r) and r[EPOCH] < epoch and r[CREATED] < created_ms and not is_of(r[CREATED], created_ms)
 end
@@ -218,9 +220,9 @@ local function known(r)
   return r[KNOWN] and string.sub(r[KNOWN], -6) == own and r[KNOWN] or own
 end
 
--- Whether a copy is of a message that Redis has forgotten, as a failover may, while the record is of another one. `named`:
--- what a record has named for certain before: 'message', the copy or one of its message; 'former', one of its message or
--- of the message that it was to replace.
+-- Whether the copy belongs to a message that Redis has forgotten, for example in a failover, while the record is of
+-- another message. `named`: which copy a record has certainly named before. 'message': this copy, or another copy of
+-- its message. 'former': a copy of its message, or of the message that it was to replace.
 local function of_forgotten(r, epoch, nonce, created_ms, named)
   if is(r, epoch, nonce) or was_refused(r, nonce) or is_known(known(r), created_ms) then return false end
   local later = created_ms > r[CREATED]
@@ -331,8 +333,8 @@ end
 -- A record outlives every copy published for its message.
 local function forget_after(r, keep_ms) return math.max(now, r[LAST], r[DUE]) + keep_ms end
 
--- Adds a transition to the timeline. The oldest goes beyond TIMELINE_MAX. A lease that is extended often tells its last
--- extension only.
+-- Adds a transition to the timeline. Beyond TIMELINE_MAX, removes the oldest. Keeps only the last of several extensions
+-- of a lease.
 local function append(what, ...)
   local transition, count, rest = cmsgpack.pack(what, ...), 0, ''
   if timeline then
@@ -387,7 +389,7 @@ local function make_waiting(r, due_ms, arrives_ms)
   save(r)
 end
 
--- A successor that no record names arrives all the same. The record must still exist then, to show that it is a ghost.
+-- A successor that no record names arrives anyway. The record must still exist then, to show that it is a ghost.
 local function outlive(r, arrives_ms)
   if arrives_ms > r[LAST] then
     r[LAST] = arrives_ms
@@ -455,8 +457,8 @@ local function free_for_client(r)
   return r[STATE] == WAITING and r[FORGET] > 0 and r[DUE] <= now
 end
 
--- A new message takes the id of record r. A dead letter goes on under an id of its own, which `aside_id` makes too.
--- The keys that this writes have the hash tag of KEYS.
+-- A new message takes the id of record r. If that message is a dead letter, it gets a new id, which `aside_id`
+-- (model/message.py) also makes. The keys that this writes have the hash tag of KEYS.
 local function set_aside(r)
   if not letter(r) then return end
   local suffix = string.format('~dead%.0f', r[NONCE])

@@ -3,8 +3,9 @@
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce copy_gone by
 --       (then, for each further message, its id and all from epoch on)
---       epoch, nonce: from the receipt. They refuse an ack of a lease that has ended. epoch '': acks whatever copy is
---       live. 'delivered': the same, if somebody may have received it. An AMQP consumer takes a copy without a report.
+--       epoch, nonce: from the receipt. They refuse an ack of a lease that has ended. epoch '': acks the live
+--       copy. 'delivered': acks the live copy if a consumer may have received it. An AMQP consumer takes a copy without
+--       a report.
 --       copy_gone '1': an AMQP consumer has taken the copy out of the ready queue itself. So the message exists, also
 --       if its send is not confirmed. by: who asks, as in _record.lua.
 -- Returns: (for each) acked (also when it was acked before) | stale (the lease or the message has ended)

@@ -1,4 +1,4 @@
--- Announces a copy that is about to be published: the record, also once it has ended, outlives it.
+-- Announces a copy that is about to be published: the record outlives the copy, even if it has ended.
 -- KEYS: message
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms until_ms arrives_ms

@@ -1,11 +1,12 @@
--- Begins a request with an idempotency key, or finds what became of the one before.
+-- Begins a request with an idempotency key, or finds the state of an earlier request with this key.
 -- KEYS: answers begun
---       answers: a hash of what is known by key, and of its bytes. begun: the keys by the moment of their first request.
+--       answers: a hash: the state and the answer of each key's request, and the bytes of all. begun: the keys by the
+--       moment of their first request.
 -- ARGV: id fingerprint holder held_ms kept_ms most
 --       id: the key. holder: who answers it, for held_ms. kept_ms: how long a key is known. most: the keys of one token.
 -- Returns: {word, a moment in Unix ms, an answer or ''}; word: begun | again (an earlier try was not answered; the moment
 --       is when the first one began) | answered | under_way (until that moment) | other (another request has the key)
--- Promise: no key beyond most is kept, and none for longer than kept_ms. The oldest goes first.
+-- Promise: at most `most` keys are kept, each for kept_ms at most. The oldest key is removed first.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local kept_ms = tonumber(ARGV[5])

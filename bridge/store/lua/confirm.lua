@@ -10,7 +10,8 @@
 -- Returns: (for each) confirmed | unanswered (the message is accepted, too late for the caller)
 --       | superseded (another send took the id over) | missing (the record is gone, and the send is not accepted)
 -- Promise: only the state unconfirmed changes. A copy that arrived before its confirmation keeps its later state. From
--- now on a confirmed send counts as answered. The message of an unanswered one answers the next send of its id.
+-- now on a confirmed send counts as answered. The message of an unanswered send is the answer to the next send of its
+-- id.
 local function confirm(epoch, nonce, created_ms, ready, direct, answer_by_ms, envelope)
   local r = load()
   if not r then return answer('missing') end

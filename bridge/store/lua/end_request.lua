@@ -1,7 +1,7 @@
 -- Ends a try of a request with an idempotency key: keeps its answer, or lets the next try begin.
 -- KEYS: answers begun
 -- ARGV: id holder answer forgets most_bytes
---       answer '': there is none that a repeated request should get. forgets '1': and the key is free for any request.
+--       answer '': nothing is kept, so the next try does the work. forgets '1': also frees the key for any request.
 -- Returns: 1; 0 if another try holds the key by now, or the key is forgotten
 -- Promise: an answer does not change. All answers have at most most_bytes together: the oldest keys go first.
 local stored = redis.call('HGET', KEYS[1], ARGV[1])

@@ -29,7 +29,8 @@ local function judge_again(r, due_ms, waited_ms, short_ms)
   if r[STATE] == LEASED and r[LEASE_UNTIL] > 0 then
     r[DUE] = math.min(r[DUE], now) -- it was due when it was leased
     if not term then return end
-    -- An extended lease lasts for the extension at most, from now on. The copy has waited since any other one began.
+    -- An extended lease lasts at most for the extension, from now on. Any other lease began when the copy began to
+    -- wait.
     local left = term < 0 and -term or math.max(0, term - (waited_ms or 0))
     -- A lease counts from the call that names the copy, which the wheel had before. So the copy comes that much too soon.
     -- No call lasts as long as NAMED_WITHIN_MS.

@@ -1,7 +1,7 @@
--- Extends a worker's lease of an operation while it is at a portion.
+-- Extends a worker's lease of an operation while the worker changes a portion.
 -- KEYS: operation_leases
 -- ARGV: id until_ms lease_ms
---       until_ms: the end of the worker's lease, which names it.
+--       until_ms: the end of the worker's lease, which identifies the lease.
 -- Returns: the end of the extended lease in Unix ms; -1 where another worker has taken the operation over
 -- Promise: an operation that was cancelled meanwhile stays so, and its worker can save the counts of the portion.
 if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or -1) ~= tonumber(ARGV[2]) then return -1 end

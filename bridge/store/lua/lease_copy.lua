@@ -1,4 +1,4 @@
--- Notes that the lease copy has been published which the record of an unacknowledged delivery names.
+-- Notes that the lease copy of an unacknowledged delivery is published. The record already names this copy.
 -- KEYS: message
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce arrives_ms

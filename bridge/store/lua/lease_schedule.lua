@@ -1,8 +1,9 @@
 -- Leases one schedule to the caller, whether there is such a schedule or not.
 -- KEYS: schedule_leases
 -- ARGV: name lease_ms
--- Returns: { the moment in Unix ms, the end of the lease in Unix ms }; { the moment, 0 } where another one has it
--- Promise: as of take_schedules.lua.
+-- Returns: { the moment in Unix ms, the end of the lease in Unix ms }; { the moment, 0 } where another caller has the
+--       lease
+-- Promise: as in take_schedules.lua.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local ends = now + ARGV[2]

@@ -7,9 +7,9 @@
 --       due moment. by: who asks, as in _record.lua.
 -- Returns: replaced | stale (no longer live as this copy) | releasing (extra: ms until it is due) | unknown
 -- Promise: RabbitMQ confirmed the successor before. The copies of the replaced message are ghosts, and its lease ends.
--- A refused successor is a ghost for good, also if the call fails since the memory of Redis is full. One that no call
--- has named or refused is another message once this one has moved on, as Redis may have forgotten the call.
--- Running it twice with the same next_nonce changes the record once.
+-- A refused successor is a ghost for good, also if the call fails since the memory of Redis is full. A successor that
+-- no call has named or refused counts as another message once this message has moved on, because Redis may have
+-- forgotten the call. Running it twice with the same next_nonce changes the record once.
 local r = load()
 if not r then return answer('unknown') end
 local next_epoch, next_nonce, due = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[11])

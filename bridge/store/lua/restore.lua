@@ -3,8 +3,8 @@
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce state created_ms due_ms expires_ms
 --       attempts max_retry last_ms ended_ms forget_ms reason envelope labels by
 --       epoch, nonce: of the record in the backup. next_epoch, next_nonce: of the copy that the caller published; for a
---       message that has ended, the later epoch of both records, and the nonce again. state: as in the record, with 1
---       for every live one. envelope '': there is nothing to keep. labels: lines, or ''. by: as in _record.lua.
+--       message that has ended, the later epoch of both records, and the nonce again. state: as in the record, but 1
+--       for every live message. envelope '': there is nothing to keep. labels: lines, or ''. by: as in _record.lua.
 -- Returns: restored | kept (the record is at least as new as the backup)
 -- Promise: a live message's copy is published before, and so is a dead letter. The copy may come before this: then the
 -- record is its own, and only its kept envelope and its labels change. A message that has gone on since the backup never

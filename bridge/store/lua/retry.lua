@@ -3,8 +3,8 @@
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce due_ms attempts reason by
 --       epoch, nonce: of the copy that came back. attempts: deliveries made so far. by: as in _record.lua.
 -- Returns: retried | ghost (the record has moved on, so the new copy is a ghost)
--- Promise: RabbitMQ confirmed the successor before. One that is not named is a ghost for good. Running it twice with the
--- same next_nonce changes the record once.
+-- Promise: RabbitMQ confirmed the successor before. A successor that is not named is a ghost for good. Running it twice
+-- with the same next_nonce changes the record once.
 local r = load()
 if not r then return answer('ghost') end
 local next_epoch, next_nonce = tonumber(ARGV[8]), tonumber(ARGV[9])

@@ -1,12 +1,13 @@
 -- Saves how far a worker has come with an operation, and extends its lease.
 -- KEYS: operation_leases operation
 -- ARGV: id until_ms lease_ms progress work ended reason
---       until_ms: the end of the worker's lease, which names it. progress: the counts, JSON.
---       work: where to go on, and the messages that are next, JSON. ended: the state at the end; '': it goes on. reason: why it ends
---       before it is done; '': none.
+--       until_ms: the end of the worker's lease, which identifies the lease. progress: the counts, JSON.
+--       work: where to go on, and the messages that are next, JSON. ended: the state at the end; '': the operation
+--       goes on. reason: why it ends before it is done; '': no reason.
 -- Returns: the end of the extended lease in Unix ms; 0 where the operation has ended, now or by a cancel; -1 where another
 --       worker has taken it over
--- Promise: a worker whose lease another one has taken over changes nothing. One that was cancelled keeps its counts.
+-- Promise: a worker whose lease another worker has taken over changes nothing. The counts are saved even if the
+-- operation was cancelled.
 if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or -1) ~= tonumber(ARGV[2]) then return -1 end
 redis.call('HSET', KEYS[2], 'progress', ARGV[4])
 local time = redis.call('TIME')

@@ -1,10 +1,11 @@
 -- Saves a schedule under a lease, and may end the lease.
 -- KEYS: schedules schedule_wakes schedule_leases schedule
 -- ARGV: name until_ms most wake_ms spec message state leave
---       until_ms: the end of the lease, which names it. most: the schedules that are kept. wake_ms: when to plan it
---       next; '': never. spec, message: JSON; '' leaves them as they are. state: JSON. leave '1': ends the lease.
--- Returns: saved | lost (the lease is another one's) | full (there are most schedules)
--- Promise: one whose lease another one has taken changes nothing.
+--       until_ms: the end of the lease, which identifies the lease. most: the schedules that are kept. wake_ms: when to
+--       plan it next; '': never. spec, message: JSON; '' leaves them as they are. state: JSON. leave '1': ends the
+--       lease.
+-- Returns: saved | lost (another caller has the lease) | full (there are as many schedules as most)
+-- Promise: a caller whose lease another caller has taken changes nothing.
 if redis.call('HGET', KEYS[3], ARGV[1]) ~= ARGV[2] then return 'lost' end
 if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[3]) then return 'full' end

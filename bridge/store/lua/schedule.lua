@@ -10,7 +10,7 @@
 --       with success; extra: 1 if none was, else 0)
 --       | busy (another send of the id is under way, extra: ms until this one may take it over)
 -- Promise: an answer 'exists' means that RabbitMQ has confirmed the message, or that its copy came. Running it twice
--- with the same nonce changes the record once. A dead letter that had the id goes on under another one.
+-- with the same nonce changes the record once. A dead letter that had the id gets another id.
 local TAKE_OVER_AFTER_MS = 10000
 local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, fresh, labels, by)
   nonce = tonumber(nonce)

@@ -5,7 +5,8 @@
 -- Returns: { 1 where the message has ended or its record is at a later epoch, else 0 }, in the same order
 -- Promise: writes nothing. A 1 is certain. A 0 is not: the copy may be a ghost by its nonce, and `fire` decides.
 -- States from 4 on are ends, and 6 is dead. A copy without a record is live. A copy that is newer than its record, also
--- than that of a dead letter, may be live. One of another life of the id is another message (`_record.lua`).
+-- than that of a dead letter, may be live. A copy of another life of the id is another message
+-- (`_record.lua`).
 local out = {}
 for at = 1, #ARGV / 3 do
   local stored = redis.call('GET', KEYS[at])

@@ -2,7 +2,7 @@
 -- KEYS: window
 -- ARGV: limit length_ms
 --       limit: at least 1.
--- Returns: the moment the window ends in Unix ms, which names the window; 0: no unit is left
+-- Returns: the end of the window in Unix ms, which identifies the window; 0: no unit is left
 -- Promise: a refusal takes nothing. Every window ends.
 local taken = redis.call('GET', KEYS[1])
 if not taken then

@@ -2,8 +2,8 @@
 -- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce
 -- Returns: withdrawn | kept (the record is confirmed, or belongs to another send)
--- Promise: the id is free at once. The record goes, unless copies of other calls may still arrive: of the id's record
--- before, or of a call that was announced or refused meanwhile. A record outlives them.
+-- Promise: the id is free at once. Removes the record, unless copies of other calls may still arrive: copies of the
+-- id's former record, or copies of a call that was announced or refused meanwhile. The record outlives these copies.
 local r = load()
 if not r or r[STATE] ~= UNCONFIRMED or not is(r, tonumber(ARGV[6]), tonumber(ARGV[7])) then
   return answer('kept', r)

@@ -1,4 +1,4 @@
-"""Defines what the store needs from its Redis servers, whether it is one server, a sentinel's master or a cluster."""
+"""Defines the interface between the store and its Redis servers: one server, a sentinel's master, or a cluster."""
 
 from __future__ import annotations
 
