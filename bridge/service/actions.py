@@ -66,8 +66,8 @@ class Actions:
         await self._stored.add(action)
 
     async def page(self, *, shows: Callable[[Action], bool], limit: int, cursor: str | None) -> ActionPage:
-        """Returns a page of the actions that `shows` accepts, the newest first. `cursor`: of the page before; None: the
-        first page.
+        """Returns a page of the actions that `shows` accepts, the newest first. `cursor`: the `next_cursor` of the
+        previous page; None: the first page.
 
         Raises:
             InvalidRequest: no page gave this cursor.

@@ -88,8 +88,8 @@ class Changing:
         """Changes a waiting message, and returns it. The new due moment may be now.
 
         A move to a later moment, and other limits or labels, change only the record; the checkpoint holds the copy back
-        when it arrives. New content, or an earlier moment, publishes a new copy, which needs the whole content. So does
-        a move of an overdue message, whose copy may have been lost with its queue.
+        when it arrives. New content, or an earlier moment, publishes a new copy, which needs the whole content. A move
+        of an overdue message also publishes one, because the live copy may have been lost with its queue.
 
         Args:
             message: as the caller has read it.

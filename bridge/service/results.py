@@ -16,17 +16,17 @@ Check = Callable[[], None]
 ended."""
 
 Results = dict[Target, Failure | None]
-"""By message: why it could not be changed; None if it was changed."""
+"""For each message, why it could not be changed; None if it was changed."""
 
 
 def is_of(target: Target, record: Record) -> bool:
-    """Whether the record is still of the target's message. A new message may have its id by now."""
+    """Whether the record still belongs to the target's message. A new message may have taken the id by now."""
     return record.created_ms == target.created_ms
 
 
 def failure(target: Target, record: Record | None) -> Failure:
-    """Returns the failure for a message that has changed since it was found. `record`: its record now; None: it is
-    gone."""
+    """Returns the failure for a message that has changed since it was found. `record`: the message's present record;
+    None: the record is gone."""
     if record is None or not is_of(target, record):
         detail = "the message is gone"
     else:

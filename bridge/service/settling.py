@@ -101,7 +101,7 @@ class Settling:
         topic's back-off.
 
         A message whose retries are used up becomes a dead letter. If Redis did not keep the body, the message comes
-        back when its lease would have ended, at the earliest. If its retries are used up too, it stays leased until
+        back when its lease would have ended, at the earliest. If its retries are also used up, it stays leased until
         then, and then becomes a dead letter.
 
         Raises:
@@ -113,8 +113,8 @@ class Settling:
 
     async def nack_leased(self, leased: Leased, *, delay_ms: int, reason: str | None, counted: bool = True) -> Message:
         """Nacks a message that the caller has just leased. Publishes the successor with the body in `leased`, even if
-        Redis did not keep the body. `delay_ms`: until the next delivery. `counted` False: the delivery uses up no
-        retry.
+        Redis did not keep the body. `delay_ms`: the time until the next delivery. `counted` False: the delivery uses up
+        no retry.
 
         Raises:
             LeaseEnded, Unavailable

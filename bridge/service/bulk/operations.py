@@ -46,7 +46,7 @@ _REASON_WAS_PATTERN: Final = 1
 
 
 class Operations:
-    """The operations of all pools. `context`: of the default pool, whose Redis keeps them."""
+    """The operations of all pools. `context`: the context of the default pool, whose Redis keeps them."""
 
     def __init__(self, context: Context) -> None:
         self._stored = StoredOperations(context.store, context.records.keys)
@@ -78,8 +78,8 @@ class Operations:
         return operation
 
     async def page(self, *, shows: Callable[[BulkOperation], bool], limit: int, cursor: str | None) -> OperationPage:
-        """Returns a page of the operations that `shows` accepts, the newest first. `cursor`: of the page before; None:
-        the first page.
+        """Returns a page of the operations that `shows` accepts, the newest first. `cursor`: the `next_cursor` of the
+        previous page; None: the first page.
 
         Raises:
             InvalidRequest: no page gave this cursor.

@@ -29,7 +29,8 @@ LetterVerdict = DropVerdict | ReplayVerdict | LookVerdict
 before."""
 
 Decide = Callable[[Copy], Step[LetterVerdict]]
-"""Builds the step that settles a dead letter, given its copy with the present id."""
+"""A function that returns the step to settle a dead letter. Its argument: the copy, with the dead letter's present
+id."""
 
 
 def is_settled(verdict: LetterVerdict) -> bool:
@@ -46,7 +47,7 @@ def is_settled(verdict: LetterVerdict) -> bool:
 
 
 class Sight(Enum):
-    """What a record in Redis says about a dead letter. The record has one of the ids that the dead letter may have
+    """The relation of a record in Redis to a dead letter. The record has one of the ids that the dead letter may have
     (`names`)."""
 
     LETTER = auto()
@@ -65,7 +66,8 @@ class Sight(Enum):
 
 
 def sight(letter: Copy, record: Record | None) -> Sight:
-    """Returns what the record under one of the dead letter's names says about it. `record` None: there is no record."""
+    """Returns what the record under one of the dead letter's `names` says about the dead letter. `record` None: there
+    is no record."""
     if record is None:
         return Sight.NONE
     is_named = (record.epoch, record.nonce) == (letter.epoch, letter.nonce)
@@ -87,8 +89,9 @@ def names(letter: Copy) -> list[str]:
 
 
 def sought(records: Records, letter: Copy, decide: Decide) -> Work[LetterVerdict]:
-    """Returns the work that finds the dead letter's present id and then settles the dead letter. `letter`: the copy in
-    the dead-letter queue, with the id that it has there. A dead letter that must not be settled yet is held."""
+    """Returns the work that finds the present id of a dead letter and then settles the dead letter. `letter`: the copy
+    in the dead-letter queue, with its first id. If the dead letter must not be settled yet, the work leaves the
+    delivery unacknowledged (`Held`)."""
     return _Look(_Search(records, letter, decide, names(letter)), 0)
 
 
@@ -116,9 +119,9 @@ class _Search:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Looks for the dead letter's record under one name. `at`: the index of this name. `free`: the index of the first
-    earlier name without a record; None: all earlier names have one. `is_passed`: a record under an earlier name shows
-    that the dead letter had moved on or was settled."""
+    """Looks for the dead letter's record under one of the ids in `names`. `at`: the index of this id. `free`: the index
+    of the first earlier id without a record; None: all earlier ids have one. `is_passed`: a record under an earlier id
+    shows that the dead letter had moved on or was settled."""
 
     search: _Search
     at: int
@@ -158,8 +161,8 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """Settles the dead letter under one name, and looks under the next name if a new message has taken this name
-    meanwhile."""
+    """Settles the dead letter under one of the ids in `names`. If a new message has taken this id meanwhile, looks
+    under the next id."""
 
     search: _Search
     at: int

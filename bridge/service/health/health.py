@@ -12,8 +12,8 @@ from bridge.model.part_state import Failed, Ok, PartState, Starting, Waiting
 
 
 class Watching(Protocol):
-    """What the watch last found on RabbitMQ and Redis. `broken`: the findings that break a promise. `policies`: says
-    whether the watch reads RabbitMQ's policies."""
+    """The latest findings of the watch about RabbitMQ and Redis. `broken`: the findings that break a promise.
+    `policies`: says whether the watch reads RabbitMQ's policies."""
 
     @property
     def findings(self) -> Sequence[Finding]: ...

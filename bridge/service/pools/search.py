@@ -101,8 +101,8 @@ class Search:
     async def messages(
         self, wanted: Filter, *, sees: Sees, order: Order = Order.ASC, limit: int = 100, cursor: str | None = None
     ) -> Page:
-        """Returns what `page` returns, but with whole messages. The page ends before its bodies exceed 8 MiB, or after
-        one larger body."""
+        """Returns the page that `page` returns, but with whole messages. The page ends before its bodies exceed 8 MiB,
+        or after one larger body."""
         page = await self.page(wanted, sees=sees, order=order, limit=limit, cursor=cursor)
         weighed = await self._run_about(page.items, Records.weigh)
         shown = page.items[next(portions([outcome.extra for outcome in weighed]), slice(0, 0))]

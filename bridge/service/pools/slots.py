@@ -1,10 +1,10 @@
 """Compares the slots of RabbitMQ with the messages that wait.
 
-A slot's length says little about messages. A bundle counts as one, and ghosts and lease copies count too. A copy stays
-in its slot while less and less of its delay is left. Redis knows when each message is due. So this module counts each
-message at one slot, by the rest of the message's delay. It takes the slot with the longest wait that is not longer than
-this rest. Overdue messages, and messages that are due before the shortest wait has passed, are counted separately. All
-these counts add up to the waiting messages.
+A slot's length says little about messages. A bundle counts as one, and the length includes ghosts and lease copies. A
+copy stays in its slot while less and less of its delay is left. Redis knows when each message is due. So this module
+counts each message at one slot, by the rest of the message's delay. It takes the slot with the longest wait that is not
+longer than this rest. Overdue messages, and messages that are due before the shortest wait has passed, are counted
+separately. All these counts add up to the waiting messages.
 """
 
 from __future__ import annotations

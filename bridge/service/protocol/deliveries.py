@@ -45,7 +45,7 @@ class Held(Generic[V]):
 
 
 Settlement = Acked[V] | Requeued[V] | Held[V]
-"""How a delivery is settled. `result`: of the step that decided this."""
+"""How a delivery is settled. `result`: the result of the step that decided this."""
 
 
 class Work(Protocol[V]):

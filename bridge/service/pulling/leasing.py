@@ -72,9 +72,9 @@ class _Lease:
 
     def after(self, result: Result[LeaseVerdict]) -> Settlement[LeaseVerdict] | Put[LeaseVerdict]:
         """Decides what follows from the answer of Redis. A copy that was taken before it is due, or before its record
-        names it, goes into the wheel. So does a copy whose id another message has by now. If the message is already
-        leased, its lease copy goes into the wheel in place of this copy. If a server is away, the copy goes back into
-        its ready queue."""
+        names it, goes into the wheel. A copy whose id another message has by now also goes into the wheel. If the
+        message is already leased, its lease copy goes into the wheel in place of this copy. If a server is away, the
+        copy goes back into its ready queue."""
         if isinstance(result, Unavailable):
             return Put(give_back(self.delivery, self.copy), result)
         outcome = named(result)

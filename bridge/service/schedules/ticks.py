@@ -52,7 +52,7 @@ class Overlap(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
-    """What to do with missed and overlapping ticks. `missed_max`: with `Missed.ALL`, at most this many missed ticks are
+    """The rules for missed and overlapping ticks. `missed_max`: with `Missed.ALL`, at most this many missed ticks are
     sent, the latest ones."""
 
     missed: Missed = Missed.LAST

@@ -53,7 +53,7 @@ class _Item:
 
     @property
     def note(self) -> Note:
-        """The key of the submission's intent. The intent is the plan, kept in Redis, to accept the message."""
+        """The key of the submission's intent, which is the plan in Redis to accept the message."""
         return Note(self.submission.topic, self.id, self.submission.tag)
 
 

@@ -100,7 +100,7 @@ def extended_ms(created_ms: int, due_ms: int, drafts: Sequence[Draft], now_ms: i
     """Returns the due moment after these sends, in Unix ms. Pure.
 
     It is the latest of `due_ms` and the moments that the drafts ask for. A draft's longest wait limits its moment, and
-    counts from `created_ms`. `created_ms`, `due_ms`: of the waiting message.
+    counts from `created_ms`. `created_ms`, `due_ms`: the moments of the waiting message.
     """
     asked = [
         min(

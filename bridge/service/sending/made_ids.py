@@ -12,8 +12,8 @@ def unclaimed(topic: str, claim: Claim, latest_ms: float | None, *, least_ms: in
     """Returns the record of a send that needs no claim; the send enters it in Redis after its publish. None: the send
     has to claim its id.
 
-    `latest_ms`: from `StoreClock.latest_ms`. It is never behind Redis, so the message is not due before its delay has
-    passed. `least_ms`: the shortest delay without a claim.
+    `latest_ms`: the result of `StoreClock.latest_ms`. This estimate is never behind Redis, so the message is not due
+    before its delay has passed. `least_ms`: the shortest delay without a claim.
     """
     if not claim.fresh or latest_ms is None:
         return None

@@ -55,7 +55,7 @@ def is_repeated(sent: Sent, draft: Draft) -> bool:
 
 def _is_same_value(one: bytes, other: bytes) -> bool:
     """Whether both texts are JSON with equal values. So `1.0` equals `1.00`, and a character equals its escape. False
-    for what Python can't compare: deep nesting, and exponents of twenty digits."""
+    for texts that Python can't compare: with deep nesting, or with exponents of twenty digits."""
     try:
         return _parsed(one) == _parsed(other)
     except (ValueError, RecursionError, ArithmeticError):

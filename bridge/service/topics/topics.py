@@ -154,7 +154,6 @@ class Topics:
     async def info(self, topic: str) -> TopicInfo:
         """Returns one topic with its counts.
 
-
         Raises:
             NotFound: there is no such topic.
             StoreUnavailable
