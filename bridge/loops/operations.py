@@ -38,7 +38,8 @@ log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_S: Final = 1.0
 _HOLD_EVERY_S: Final = 5.0
-"""How often a process extends its lease while a portion lasts: to search a long queue of dead letters takes longer."""
+"""The seconds between two extensions of a lease during a portion. A search of a long dead-letter queue may take
+longer."""
 _LONGEST_REASON: Final = 300
 _REST: Final = 1.0
 """How long a process pauses after a portion, as a share of the portion's duration. Sends and releases run meanwhile."""
@@ -67,7 +68,7 @@ class Operations:
         Raises:
             Unavailable: some messages of the portion may be changed. The next run repeats the portion.
         """
-        # Whatever fails below, the next run is free to take another operation.
+        # After an error below, the next run may take another operation.
         work, self._work = self._work, None
         try:
             if work is None or monotonic() >= work.lease.until_s:
@@ -150,7 +151,7 @@ class Operations:
 
     async def _leave(self, work: Work) -> None:
         """Records the end of the operation as an action."""
-        with suppress(NotFound):  # newer ones have taken its place
+        with suppress(NotFound):  # newer operations have taken its place
             operation = await self._bulk.operations.get(work.lease.operation_id)
             action = Action(
                 what=What.OPERATION_ENDED,

@@ -1,4 +1,4 @@
-"""Inspects RabbitMQ and Redis regularly, declares objects that are missing, and reports what would break a promise.
+"""Inspects RabbitMQ and Redis regularly, declares missing objects, and reports faults that may break a promise.
 
 Examples are an operator's policy, a changed argument, and a Redis that evicts keys.
 """

@@ -21,6 +21,6 @@ checkpoint keeps no state: a held copy is an unacknowledged delivery.
     bundle_refs.py   how many copies of each bundle are unfinished; pure
     batches.py       asks Redis about a batch, publishes, names
     cases.py         one copy of a batch: the answer about it, the decision, and the result
-    counting.py      counts in the metrics what became of each copy
+    counting.py      counts the result of each copy in the metrics
     verdicts.py      what to publish and name for each verdict of Redis; pure
 """

@@ -1,4 +1,4 @@
-"""Counts in the metrics what became of the copies at the checkpoint."""
+"""Counts in the metrics the results of copies at the checkpoint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STEP_MS: Final = 1_000  # if a clock is wrong by less, the checkpoint simply wa
 
 
 def count(case: Case, counts: Counted | None, clock: StoreClock) -> None:
-    """Counts in the metrics what became of a copy. `counts`: what to count; None: nothing.
+    """Counts the result of a copy in the metrics. `counts`: the result; None: counts nothing.
 
     A release is measured up to its confirm, because the batch may end later. A confirm of a new queue counts only 1.5 s
     after the declare, but its consumers have the message before.

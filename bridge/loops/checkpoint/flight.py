@@ -12,7 +12,8 @@ cost more for each copy."""
 
 
 class Flight:
-    """The batches in flight. `AT_ONCE` does not limit batches that wait until the confirms of a new queue count."""
+    """The batches in flight, at most `AT_ONCE`. A batch that waits for a new queue, whose confirms do not count yet, is
+    not included in this number."""
 
     def __init__(self) -> None:
         self._batches: set[asyncio.Task[None]] = set()

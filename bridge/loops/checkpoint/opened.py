@@ -37,7 +37,8 @@ class OpenedBundles:
     ) -> Iterator[tuple[Due | Bundle | OpenBundle | Unusable, float]]:
         """Yields the copies of a bundle that are due, and then the bundle itself if it has copies that are due soon.
         Each comes with the ms until the checkpoint has to handle it; 0: now. While too many copies are unfinished,
-        yields only the bundle. `own_ms`: by the monotonic clock. `ahead_ms`: as in `StoreClock`."""
+        yields only the bundle. `own_ms`: now, by this process's monotonic clock. `now_ms`: now, by Redis' clock, in
+        Unix ms. `ahead_ms`: as in `StoreClock`."""
         if not self.refs.has_room(bundle.count):
             yield bundle, RETRY_MS
             return
@@ -79,8 +80,8 @@ class OpenedBundles:
 
 
 def step_of(late_ms: float, stood_ms: float | None, ahead_ms: float) -> float:
-    """Estimates by how many ms Redis' clock has jumped ahead since a bundle's due moments were written; 0: perhaps not
-    at all. `late_ms`: by how many ms the bundle is late by this clock.
+    """Estimates by how many ms Redis' clock has jumped ahead since a bundle's due moments were written; 0: it may not
+    have jumped. `late_ms`: by how many ms the bundle is late by Redis' clock.
 
     `stood_ms`: as in `Bundle.stood_ms`. A bundle may also be late because RabbitMQ was down, as that writes `x-death`
     late. So only jumps that this process has noticed count (`ahead_ms`, as in `StoreClock`).

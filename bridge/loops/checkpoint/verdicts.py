@@ -42,7 +42,7 @@ Named = RetryVerdict | BuryVerdict | AckVerdict | LeaseCopyVerdict
 
 
 class Counted(Enum):
-    """What became of a copy, as the metrics count it."""
+    """The result of a copy at the checkpoint, as the metrics count it."""
 
     RELEASED = auto()
     RETRIED = auto()
