@@ -11,7 +11,8 @@ from starlette.types import Receive
 async def body_of(receive: Receive) -> bytes:
     """Returns the body of a request, of which nothing has been read.
 
-    A list of parts to join would take twice the memory of the body: the allocator keeps the place of each small part.
+    Joins the parts as they come. A list of all parts would take twice the memory of the body, because the allocator
+    keeps the memory of each small part.
 
     Raises:
         ClientDisconnect: the client closed the connection.

@@ -48,7 +48,7 @@ class Guard:
         self, request: _Scoped, need: Need, topic: Callable[[], str] | None = None, *, sessions: bool = False
     ) -> Caller:
         """Checks a request, and returns its caller. `need` and `topic`: as for `Access.admit`. `sessions`: a browser's
-        session may replace the token. Raises what `Access.admit`, `check_local` and `check_same_site` raise."""
+        session may replace the token. Raises the errors of `Access.admit`, `check_local` and `check_same_site`."""
         if self._access is None:
             if self._local_only:
                 check_local(request.scope["headers"])
@@ -68,7 +68,7 @@ class Guard:
         return caller
 
     def handler(self, pools: Pools, operation: Operation) -> Handler:
-        """Returns the function that checks and answers requests for the operation. It answers refusals too."""
+        """Returns the function that checks and answers requests for the operation, also requests that it refuses."""
         run, need = answered_once(operation, recorded(operation)), operation.need
         is_open = need is None or (self._access is None and not self._local_only)
 

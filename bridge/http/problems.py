@@ -91,7 +91,7 @@ class ProblemOut(Answer):
 
     `state`: the state of the message, with 409 and 412. `retry_after_s`: seconds to wait before the next try, with 429
     and 503, and with 409 if a request with the same idempotency key is under way. `scope`: the scope that the token
-    lacks, with 403. `parts`, `policies` and `findings`: of `/health/ready`, with 503.
+    lacks, with 403. `parts`, `policies` and `findings`: the members of `/health/ready`, with 503.
     """
 
     type: str

@@ -25,8 +25,7 @@ class Limits:
 
 
 class Phase(Enum):
-    """The phases of a connection, by what it waits for. In `ANSWER` it waits for the bridge, in all others for the
-    client."""
+    """The phases of a connection. In `ANSWER` it waits for the bridge, in all other phases for the client."""
 
     FIRST = auto()  # the first byte of its first request
     HEAD = auto()  # the rest of a head

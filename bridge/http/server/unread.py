@@ -41,8 +41,9 @@ class Unread:
         return connection in self._held
 
     def bounded(self, app: ASGIApp, scope: Scope) -> ASGIApp:
-        """Returns the application for the request: `app`, an application that first checks the limit, or an application
-        that refuses the request."""
+        """Returns the application that answers the request. For a page of messages: an application that first checks
+        the limit of unread bytes. Beyond the limit and its reserve: an application that refuses the request, unless the
+        path is always answered. Otherwise: `app`."""
         path: str = scope["path"]
         if scope["method"] == "GET" and path.endswith(("/messages", "/dead")):
             return _Page(self, app)
@@ -50,7 +51,7 @@ class Unread:
         return self._refuse if refused else self._made_by(app)
 
     def page_now(self, app: ASGIApp) -> ASGIApp:
-        """Returns `app`, or at the limit an application that refuses the request."""
+        """Returns `app`; from the limit of unread bytes on, an application that refuses the request."""
         return self._refuse if self._bytes.is_full else self._made_by(app)
 
     @property

@@ -1,4 +1,4 @@
-"""Lists what operators did, and records each operation of the API that is an operator's action."""
+"""Lists operators' actions, and records each operation of the API that is such an action."""
 
 from __future__ import annotations
 

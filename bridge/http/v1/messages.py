@@ -86,8 +86,9 @@ async def delete(pools: Pools, call: ApiCall) -> Response:
 
     Idempotent: a repeated delete answers 200 again. 404: the topic has no message with this id. 409: the message has
     ended in another way (`state` says which), or is due within 5 ms and being released (`state` is `ready`). 412: the
-    message has another ETag than `If-Match` says. A delete changes the ETag too, so a repeated delete with the old ETag
-    gets 412."""
+    message has another ETag than `If-Match` says. A delete also changes the ETag, so a repeated delete with the old
+    ETag gets 412.
+    """
     topic, message_id, query = call.topic, call.message_id, call.query(DeleteQuery)
     service, precondition, seen = pools.serving(topic), Precondition(call.scope["headers"]), ""
     if precondition.is_given:

@@ -175,10 +175,10 @@ class SlotsOut(Answer):
 async def list_slots(pools: Pools, call: ApiCall) -> Response:
     """Returns each slot of the wheel with its length in RabbitMQ, and with the messages that wait.
 
-    Length and messages differ. A bundle counts as one in RabbitMQ, and copies of leases and ghosts count too. While a
-    copy waits in one slot, the rest of its delay shrinks. `messages` counts each message at the slot that fits this
-    rest, which may be a shorter slot. So `messages` of all slots, `overdue` and `soon` add up to all waiting
-    messages."""
+    Length and messages differ. A bundle counts as one in RabbitMQ, which also counts copies of leases and ghosts. While
+    a copy waits in one slot, the rest of its delay shrinks. `messages` counts each message at the slot that fits this
+    rest, which may be a shorter slot. So `messages` of all slots, `overdue` and `soon` add up to all waiting messages.
+    """
     call.query(NoQuery)
     of_pools = await pools.slots()
     slots = [

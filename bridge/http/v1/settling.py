@@ -25,8 +25,10 @@ async def ack_many(pools: Pools, call: ApiCall) -> Response:
     """Acks up to 1000 messages, by `receipts` or by `ids`.
 
     A receipt acks its message only during its own lease. An id acks its message in any live state, for AMQP consumers
-    and for late acks. `results` has one entry for each, in order: `acked`, `stale` (the lease or the message has
-    ended), `not_leased` (nobody has received it: it waits for its first delivery) or `unknown` (no such message)."""
+    and for late acks. `results` has one entry for each receipt or id, in order: `acked`, `stale` (the lease or the
+    message has ended), `not_leased` (nobody has received it: it waits for its first delivery) or `unknown` (no such
+    message).
+    """
     topic, wanted = call.topic, await call.body(AckManyRequest)
     settling = pools.serving(topic).settling
     if wanted.receipts is not None:

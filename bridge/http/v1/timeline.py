@@ -1,4 +1,4 @@
-"""Shows what happened to a message."""
+"""Shows the timeline of a message."""
 
 from __future__ import annotations
 

@@ -127,8 +127,9 @@ export interface paths {
          * @description Acks up to 1000 messages, by `receipts` or by `ids`.
          *
          *     A receipt acks its message only during its own lease. An id acks its message in any live state, for AMQP consumers
-         *     and for late acks. `results` has one entry for each, in order: `acked`, `stale` (the lease or the message has
-         *     ended), `not_leased` (nobody has received it: it waits for its first delivery) or `unknown` (no such message).
+         *     and for late acks. `results` has one entry for each receipt or id, in order: `acked`, `stale` (the lease or the
+         *     message has ended), `not_leased` (nobody has received it: it waits for its first delivery) or `unknown` (no such
+         *     message).
          */
         post: operations["ack_many"];
         delete?: never;
@@ -231,8 +232,8 @@ export interface paths {
          *
          *     Idempotent: a repeated delete answers 200 again. 404: the topic has no message with this id. 409: the message has
          *     ended in another way (`state` says which), or is due within 5 ms and being released (`state` is `ready`). 412: the
-         *     message has another ETag than `If-Match` says. A delete changes the ETag too, so a repeated delete with the old ETag
-         *     gets 412.
+         *     message has another ETag than `If-Match` says. A delete also changes the ETag, so a repeated delete with the old
+         *     ETag gets 412.
          */
         delete: operations["delete"];
         options?: never;
@@ -941,10 +942,9 @@ export interface paths {
          * Compare the slots with the messages that wait
          * @description Returns each slot of the wheel with its length in RabbitMQ, and with the messages that wait.
          *
-         *     Length and messages differ. A bundle counts as one in RabbitMQ, and copies of leases and ghosts count too. While a
-         *     copy waits in one slot, the rest of its delay shrinks. `messages` counts each message at the slot that fits this
-         *     rest, which may be a shorter slot. So `messages` of all slots, `overdue` and `soon` add up to all waiting
-         *     messages.
+         *     Length and messages differ. A bundle counts as one in RabbitMQ, which also counts copies of leases and ghosts. While
+         *     a copy waits in one slot, the rest of its delay shrinks. `messages` counts each message at the slot that fits this
+         *     rest, which may be a shorter slot. So `messages` of all slots, `overdue` and `soon` add up to all waiting messages.
          */
         get: operations["list_slots"];
         put?: never;
@@ -1199,7 +1199,7 @@ export interface components {
         BulkAction: "delete" | "move" | "replay" | "run-now";
         /**
          * BulkMoveRequest
-         * @description Which messages to move, and their new due time. Give exactly one of `delay`, counted from now, and
+         * @description The filter of the messages to move, and their new due time. Give exactly one of `delay`, counted from now, and
          *     `deliver_at`.
          */
         BulkMoveRequest: {
@@ -1272,7 +1272,7 @@ export interface components {
         };
         /**
          * BulkRequest
-         * @description Which messages to change. Give at least one field of the filter; the topic `*` is all topics.
+         * @description The filter of the messages to change. Give at least one field; the topic `*` is all topics.
          */
         BulkRequest: {
             /**
@@ -1560,7 +1560,8 @@ export interface components {
         Missed: "all" | "last" | "skip";
         /**
          * NackRequest
-         * @description `delay`: until the next delivery, instead of the topic's back-off. `reason`: kept with the message.
+         * @description `delay`: the time until the next delivery, instead of the topic's back-off. `reason`: why; the bridge keeps it
+         *     with the message.
          */
         NackRequest: {
             /** @default null */
@@ -1743,7 +1744,7 @@ export interface components {
          *
          *     `state`: the state of the message, with 409 and 412. `retry_after_s`: seconds to wait before the next try, with 429
          *     and 503, and with 409 if a request with the same idempotency key is under way. `scope`: the scope that the token
-         *     lacks, with 403. `parts`, `policies` and `findings`: of `/health/ready`, with 503.
+         *     lacks, with 403. `parts`, `policies` and `findings`: the members of `/health/ready`, with 503.
          */
         ProblemOut: {
             type: string;
@@ -2060,8 +2061,8 @@ export interface components {
         };
         /**
          * SubscriptionRequest
-         * @description The whole subscription. A field that is left out takes its default. `timeout`: of one call. `concurrency`: calls
-         *     in flight at once, in each bridge process.
+         * @description The whole subscription. A field that is left out takes its default. `timeout`: the time limit of one call.
+         *     `concurrency`: the most calls in flight, in each bridge process.
          */
         SubscriptionRequest: {
             url: string;
@@ -2208,7 +2209,7 @@ export interface components {
         };
         /**
          * What
-         * @description What happened to a message, in the order of the codes in `store/lua/_record.lua`.
+         * @description The kinds of transitions, in the order of their codes in `store/lua/_record.lua`.
          * @enum {string}
          */
         What: "acked" | "buried" | "changed" | "deleted" | "dropped" | "expired" | "extended" | "leased" | "moved" | "nacked" | "released" | "replaced" | "replayed" | "restored" | "retried" | "returned" | "sent";

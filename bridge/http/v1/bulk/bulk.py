@@ -32,7 +32,7 @@ class _Most(Number):
 
 
 class BulkRequest(FilterFields):
-    """Which messages to change. Give at least one field of the filter; the topic `*` is all topics."""
+    """The filter of the messages to change. Give at least one field; the topic `*` is all topics."""
 
     dry_run: Annotated[bool, Meta(description="true: only count the messages that match")] = False
     max: Annotated[_Most | None, Meta(description="The most messages to change, the first by due time")] = None
@@ -44,7 +44,7 @@ class BulkRequest(FilterFields):
 
 
 class BulkMoveRequest(BulkRequest):
-    """Which messages to move, and their new due time. Give exactly one of `delay`, counted from now, and
+    """The filter of the messages to move, and their new due time. Give exactly one of `delay`, counted from now, and
     `deliver_at`."""
 
     delay: Delay | None = None

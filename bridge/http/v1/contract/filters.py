@@ -60,7 +60,8 @@ ReasonGlob = Annotated[str, Meta(max_length=500)]
 
 
 class FilterFields(Request):
-    """Which messages a request is about. All fields must match. A field that is left out matches every message."""
+    """The filter of the messages that a request is about. All fields must match. A field that is left out matches every
+    message."""
 
     topic: Annotated[TopicGlob | None, Meta(description="A topic, or a pattern in which `*` is any text: `shop/*`")] = (
         None

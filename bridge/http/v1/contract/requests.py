@@ -182,7 +182,8 @@ class AckRequest(Request):
 
 
 class NackRequest(AckRequest):
-    """`delay`: until the next delivery, instead of the topic's back-off. `reason`: kept with the message."""
+    """`delay`: the time until the next delivery, instead of the topic's back-off. `reason`: why; the bridge keeps it
+    with the message."""
 
     delay: Delay | None = None
     reason: Reason | None = None

@@ -95,7 +95,7 @@ class Operation:
 
     @property
     def what(self) -> str:
-        """The operation's name, which is the same in both forms of its path."""
+        """The operation's name, without the suffix of the form whose path has the namespace as a segment."""
         return self.name.removesuffix(_IN_NAMESPACE)
 
 

@@ -70,8 +70,8 @@ class _Concurrency(Number):
 
 
 class SubscriptionRequest(Request):
-    """The whole subscription. A field that is left out takes its default. `timeout`: of one call. `concurrency`: calls
-    in flight at once, in each bridge process."""
+    """The whole subscription. A field that is left out takes its default. `timeout`: the time limit of one call.
+    `concurrency`: the most calls in flight, in each bridge process."""
 
     url: _Url
     secret: _Secrets

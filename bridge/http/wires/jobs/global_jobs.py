@@ -7,7 +7,7 @@ job. A process may die during a push, after the send and before it deletes the j
 exist until the client repeats the push, or finishes or deletes the id.
 
 The search of all topics finds only messages that these wires sent: the same id in another wire's topic is another
-message. A pop notes its job too, so that a client can finish it by its id, whichever wire sent it.
+message. A pop also notes its job. So a client can finish the job by its id, even if another wire sent the job.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Counts what this process does on lmstfy's wire, under the metric names of the original."""
+"""Counts the calls of lmstfy's wire in this process, under the metric names of the original."""
 
 from __future__ import annotations
 

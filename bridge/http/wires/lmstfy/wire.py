@@ -1,4 +1,4 @@
-"""Holds what all requests of lmstfy's wire share: settings, pools, grants, job ids and metrics."""
+"""Holds the objects that all requests of lmstfy's wire share: settings, pools, grants, job ids and metrics."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class Wire:
-    """Holds what all requests of the wire share. A pool is a RabbitMQ and a Redis; an empty pool name is the default
-    pool."""
+    """The objects that all requests of the wire share. A pool is a RabbitMQ and a Redis; an empty pool name is the
+    default pool."""
 
     def __init__(self, pools: Pools) -> None:
         self._pools = pools
