@@ -67,22 +67,22 @@ class Settings(BaseSettings):
     tls_cert: PemFile = None
     """the bridge's own certificate, for servers that ask for one"""
     tls_key: PemFile = None
-    """its key, if a separate file holds it"""
+    """the key of `BRIDGE_TLS_CERT`, if a separate file holds it"""
     roles: RolesOption = EVERY_ROLE
     """the work of this process ([roles](sizing.md#roles))"""
     workers: Annotated[int, Field(ge=1, le=64), Unit("processes")] = 1
     """worker processes behind the same ports; from 2 on, one runs only the checkpoint ([several
     processes](sizing.md#several-processes))"""
     http_host: Address = "127.0.0.1"
-    """the API listens here"""
+    """address on which the API listens"""
     http_port: Annotated[int, Field(ge=0, le=65_535), Unit("port")] = 8080
-    """the API listens here"""
+    """port on which the API listens"""
     reuse_port: bool = False
     """several processes share the port; the kernel spreads the connections"""
     http_cert: PemFile = None
     """the certificate of the bridge's port, with its chain; the port then speaks https ([TLS](security.md#tls))"""
     http_key: PemFile = None
-    """its key, if a separate file holds it"""
+    """the key of `BRIDGE_HTTP_CERT`, if a separate file holds it"""
     access: Literal["tokens", "open"] | None = None
     """whether a request needs a [token](security.md#tokens); unset: open on loopback, on other addresses the process
     exits with code 2"""
@@ -118,13 +118,13 @@ class Settings(BaseSettings):
     declared"""
 
     keep_body_max: Bytes = 64 * 1024
-    """Redis keeps no larger body; its message can't be shown, run now or moved earlier; 0 keeps none; a topic's
-    `keep_body_max` counts first"""
+    """the largest body that Redis keeps; a message without its body in Redis can't be shown whole, run now or moved
+    earlier; 0 keeps none; a topic's `keep_body_max` counts first"""
     wire_keep_body_max: Annotated[Annotated[int, Field(ge=0)] | None, Unit("bytes")] = None
     """the largest body that is kept of a message sent over a [wire](../wires.md); unset: `BRIDGE_MAX_BODY`, see
     [sizing](sizing.md#capacity)"""
     max_body: Annotated[int, Field(ge=1, le=LARGEST_BODY), Unit("bytes")] = 1024 * 1024
-    """a larger body is refused (413); at most 16 MiB"""
+    """the largest body of a message; a larger one is refused (413); at most 16 MiB"""
     max_retry: Annotated[int, Field(ge=0, le=10_000), Unit("deliveries")] = 3
     """deliveries after the first, if message and topic set no number"""
     ttl: DurationMs = 0
@@ -133,20 +133,19 @@ class Settings(BaseSettings):
     """wait before the first retry, if the topic sets no back-off; each further wait is twice as long; 0: failed
     messages are ready again at once ([retries](../guarantees.md#retries))"""
     backoff_max: Annotated[DurationMs, Field(le=LONGEST_DEFAULT_BACKOFF_MS)] = 300_000
-    """longest wait of that back-off, before up to a quarter is added; at most 30 days"""
+    """longest wait of the default back-off, before up to a quarter is added; at most 30 days"""
     lease: DurationMs = 30_000
     """lease of a pull, if pull and topic set none"""
     lease_copy_after: Annotated[DurationMs, Field(le=60_000)] = 2_000
     """a message that is settled sooner needs no lease copy; at most 1m; `0`: each message has a lease copy at once
     ([leases](../guarantees.md#the-protocol))"""
     retention: DurationMs = 3_600_000
-    """an ended message can be looked up for so long"""
+    """how long an ended message can be looked up"""
     tombstone_retention: DurationMs = 7 * 86_400_000
-    """the record of a deleted message, or of a ready message without a recorded ack, is kept for so long; must be
-    longer than any outage of the broker"""
+    """how long the record of a deleted message, or of a ready message without a recorded ack, is kept; must be longer
+    than any outage of the broker"""
     idempotency_kept: DurationMs = 24 * 3_600_000
-    """a key in the header `Idempotency-Key` and its answer are kept for so long
-    ([how](../sending.md#idempotency-key))"""
+    """how long a key in the header `Idempotency-Key` and its answer are kept ([how](../sending.md#idempotency-key))"""
     idempotency_keys: Annotated[int, Field(ge=1, le=10_000_000), Unit("keys")] = 100_000
     """the keys that are kept of one token, each with an answer of 1 KiB on average; the oldest keys are removed
     first"""
@@ -176,13 +175,13 @@ class Settings(BaseSettings):
     """the schedules that a process with the role `checkpoint` puts at its start, and again after Redis was emptied
     ([the file](../schedules.md#the-file))"""
     drain: DurationMs = 500
-    """after SIGTERM the bridge takes calls for so long; `/health/ready` answers 503 and each answer closes its
+    """how long the bridge takes calls after SIGTERM; meanwhile `/health/ready` answers 503 and each answer closes its
     connection"""
     grace: DurationMs = 10_000
     """time for running work after SIGTERM"""
 
     push_allow: PushAllow = None
-    """callbacks may go there, and to public addresses ([callbacks](security.md#callbacks))"""
+    """receivers that callbacks may call besides public addresses ([callbacks](security.md#callbacks))"""
     camellia: bool = True
     """[camellia's wire](../wires.md)"""
     ouqiang: bool = True
@@ -194,7 +193,7 @@ class Settings(BaseSettings):
     tasks: bool = True
     """[the task wire](../wires/tasks.md)"""
     task_retention: DurationMs = 3 * 86_400_000
-    """a consumed task can be read by its number for so long"""
+    """how long a consumed task can be read by its number"""
     task_services: TaskServices = None
     """the services that tasks may name: `{"name": {"url": …, "secret": …}}`"""
     lmstfy: bool = True
@@ -204,7 +203,7 @@ class Settings(BaseSettings):
     lmstfy_admin_port: PortOrNone = None
     """lmstfy's admin calls; the original listens on 7778"""
     lmstfy_admin_host: Address = "127.0.0.1"
-    """the admin port listens here; an address other than loopback needs accounts"""
+    """address of the admin port; an address other than loopback needs accounts"""
     lmstfy_accounts: Accounts = None
     """accounts of the admin port: `{"user": "password"}`; unset: anybody who can connect, but no [page of another
     site](security.md#tokens)"""
@@ -221,15 +220,15 @@ class Settings(BaseSettings):
     lmstfy_timeout_seconds: Seconds = 0
     """wait of a consume that sets none"""
     door_host: Address = "127.0.0.1"
-    """[`delaybridge door`](../migrating.md#the-door) listens here"""
+    """address on which [`delaybridge door`](../migrating.md#the-door) listens"""
     door_port: Annotated[int, Field(ge=0, le=65_535), Unit("port")] = 5670
-    """AMQP clients connect to the door here"""
+    """port of the door for AMQP clients"""
     door_status_port: Annotated[int, Field(ge=0, le=65_535), Unit("port")] = 8670
     """the door's health and metrics"""
     door_cert: PemFile = None
     """the certificate of the door, with its chain; the port for clients then speaks TLS"""
     door_key: PemFile = None
-    """its key, if a separate file holds it"""
+    """the key of `BRIDGE_DOOR_CERT`, if a separate file holds it"""
     door_max_connections: Annotated[int, Field(ge=1, le=65_535), Unit("connections")] = 1_024
     """clients of a door at most; further connections are closed at once"""
     door_plain: ExchangeNames = None
