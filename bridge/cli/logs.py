@@ -49,14 +49,14 @@ def configure(settings: Settings) -> None:
 
 
 def quiet_libraries() -> None:
-    """Silences loggers of libraries whose lines repeat what the bridge itself logs or counts."""
+    """Silences loggers of libraries whose lines repeat events that the bridge itself logs or counts."""
     # uvicorn warns of each client that does not speak HTTP, so clients could fill the disk. A metric counts them.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     logging.getLogger("uvicorn.error").addFilter(_is_no_reset)
     logging.getLogger("uvicorn.error").addFilter(_is_no_refused_start)
     # OpenTelemetry logs an unreachable collector at each retry, and not once for each batch of spans.
     logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)
-    # aiormq logs an error at each try to connect, and raises that error too, which the commands tell.
+    # aiormq logs an error at each try to connect, and also raises that error, which the commands print.
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)
 
 

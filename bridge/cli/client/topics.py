@@ -131,7 +131,7 @@ def resume(api: Api, output: Output, topic: Topic) -> None:
 
 
 def _json(name: str, text: str) -> bytes:
-    """Returns the value of the policy's field `name` as JSON. `text`: what the user gave for the field."""
+    """Returns the value of the policy's field `name` as JSON. `text`: the user's text for the field."""
     value: Any = number_or_text(text)
     if text == _DEFAULT:
         value = None

@@ -1,4 +1,4 @@
-"""Checks RabbitMQ by what its management API shows."""
+"""Checks RabbitMQ by the answers of its management API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks RabbitMQ by what AMQP shows."""
+"""Checks RabbitMQ by the facts that AMQP shows."""
 
 from __future__ import annotations
 
