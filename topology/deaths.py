@@ -35,7 +35,7 @@ class Death:
 
     `exchange` and `routing_keys` are the exchange and the keys by which the message came to the queue.
     `original_expiration` is the message's own `expiration` in ms, as text, which the broker removed when the message
-    first expired by it. `at_ms` is when it left the queue, in whole seconds of the broker's clock, as Unix ms;
+    first expired by it. `at_ms` is when the message left the queue, in whole seconds of the broker's clock, as Unix ms;
     None: unknown.
     """
 

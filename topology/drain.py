@@ -3,8 +3,8 @@
     1. declare the new core, unbind the old slots
     2. publish a marker to each old slot, move messages until all markers have come, then delete the slots and the old
        exchanges, except those of the checkpoint and of returned messages
-    3. do the same with acks, refused, unroutable, the ingress, and the ready and dead queues whose names change
-    4. do the same with the checkpoint, and delete the rest
+    3. do step 2 with acks, refused, unroutable, the ingress, and the ready and dead queues whose names change
+    4. do step 2 with the checkpoint, and delete the rest
 
 A queue is empty if two conditions hold. A marker that was published behind all messages has come. Then, without the
 drain's own consumer, the broker counts no message in the queue. Neither condition is enough alone. A marker may

@@ -24,7 +24,7 @@ from topology.wheel import Slot
 CONFIRM_TIMEOUT_S: Final = 30.0
 
 SILENCE_S: Final = 60.0
-"""While a marker is in flight, deliveries keep coming. After so many seconds without a delivery, a queue is stuck or
+"""While a marker is in flight, deliveries keep coming. After this many seconds without a delivery, a queue is stuck or
 the connection is lost."""
 
 MARKER: Final = "x-drain-marker"

@@ -205,7 +205,7 @@ def topic(names: Names, topic: str, *, direct: bool = False, delivery_limit: int
 
 
 def ingress_of(names: Names, exchange: str) -> Plan:
-    """Returns the ingress exchange of the exchange `exchange`, and its binding to the ingress queue.
+    """Returns the ingress exchange of `exchange`, and its binding to the ingress queue.
 
     Raises:
         ValueError: the name `exchange` is empty or too long.
@@ -248,7 +248,7 @@ def _terminal(name: str) -> Queue:
 
 
 def _ingress_exchange(names: Names, name: str) -> Exchange:
-    # The checkpoint accepts such messages too. So a lost binding loses none.
+    # The checkpoint also accepts messages whose delay is in a header. So a lost binding loses no message.
     return Exchange(name=name, type="topic", alternate=names.each_lane[0].checkpoint)
 
 

@@ -25,12 +25,12 @@ _ATTEMPTS: Final = 5
 _PACE_S: Final = 1.0
 """For how many seconds a migration measures the plugin's pace before a replacement that may lose messages."""
 _SETTLED_S: Final = 3.0
-"""How many seconds a bridge may still publish after a pause: its processes follow within two seconds, then end what
-they do."""
+"""How many seconds a bridge may still publish after a pause: its processes follow within two seconds, and then finish
+the publishes in flight."""
 _REPLACEMENTS: Final = (Do.MAKE_PLAIN, Do.MAKE_DELAYED)
 
 Did = Callable[[Step, Gap | None], None]
-"""A function that is called after each step; after a replacement, with what the replacement cost."""
+"""A function that is called after each step. After a replacement, it also gets the cost of the replacement."""
 
 
 def _silent(_: Step, __: Gap | None) -> None:

@@ -21,7 +21,7 @@ Definition = Mapping[str, Any]
 class OldExchange:
     """An exchange that is or was of the plugin's type.
 
-    `definition` and `bindings` are as an export has them; `bindings` lead from or to the exchange. `kind`: the
+    `definition` and `bindings` have the form of an export. `bindings` lead from or to the exchange. `kind`: the
     exchange's present type, or None if the exchange does not exist. `held`: how many messages wait in the plugin of the
     node that was asked; None: unknown. `elsewhere`: the other nodes, whose plugins hold messages of their own.
     `has_ingress`: the exchange's ingress exchange exists, and feeds the ingress queue.
