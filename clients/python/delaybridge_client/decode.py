@@ -46,12 +46,12 @@ def read_fields(cls: type[Any], members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def keys(cls: type[Any]) -> set[str]:
-    """Returns the names of the members that the class reads. Of a member with several names, the first one."""
+    """Returns the names of the members that the class reads. If a member has several names, returns the first one."""
     return {sources[0][0] for _, sources, _ in _plan(cls)}
 
 
 def _plan(cls: type[Any]) -> _Plan:
-    """Returns for each field of the class its name, the members that may have its value, and if it is required."""
+    """Returns for each field of the class its name, the members that may have its value, and whether it is required."""
     if cls not in _plans:
         _plans[cls] = [_planned(field, get_type_hints(cls)[field.name]) for field in fields(cls)]
     return _plans[cls]

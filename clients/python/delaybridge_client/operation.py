@@ -18,7 +18,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the bridge answered. The names of `headers` are in lower case."""
+    """An answer of the bridge. The names of `headers` are in lower case."""
 
     status: int
     headers: Mapping[str, str]

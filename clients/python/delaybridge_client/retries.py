@@ -33,7 +33,7 @@ _NEVER_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTim
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
-    """How long and how often a client repeats a failed call.
+    """The rules by which a client repeats a failed call.
 
     `attempts`: the most tries, with the first one. `first`: the pause after the first failed try; each further pause is
     twice as long, up to `longest`. Each pause is random: up to half of it is taken away. The header `Retry-After` makes

@@ -1,4 +1,4 @@
-"""Sends operations over HTTP: one sender for asyncio, one without. They differ in nothing but `await`."""
+"""Sends operations over HTTP: one sender for asyncio, one without. The two senders differ only in `await`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LEAST_ANSWER_S: Final = 1.0  # a shorter last try would hide the error of the t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Where a bridge is, and how a client calls it.
+    """The address of a bridge, and the settings of a client's calls.
 
     `url`: the bridge's address, which may have a path: `https://host/delay`. `token`: as `delaybridge token create`
     prints it; None: the bridge needs none. `timeout`: the time limit of one answer, besides the time that a pull asks
@@ -78,7 +78,7 @@ class Settings:
         return {"headers": headers, "limits": limits, "verify": verify}
 
     def request(self, operation: Operation[Any], left_s: float) -> dict[str, Any]:
-        """Returns the arguments of one HTTP request. `left_s`: an answer after so many seconds is of no use."""
+        """Returns the arguments of one HTTP request. `left_s`: the seconds that are left for the answer."""
         answer_s = max(min((self.timeout + operation.wait).total_seconds(), left_s), _LEAST_ANSWER_S)
         body = None if operation.body is None else encode.document(operation.body)
         return {

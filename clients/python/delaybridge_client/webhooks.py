@@ -50,7 +50,7 @@ class Callback:
 
 
 class Webhook:
-    """Verifies callbacks with the secrets of a subscription: one secret, or several while the subscription changes it.
+    """Verifies callbacks with the secrets of a subscription: one secret, or several during a change of secrets.
 
     `tolerance`: how far the moment of a request may be from now. `clock`: returns the time in Unix seconds.
     """

@@ -23,8 +23,8 @@ _OURS: Final = ("x-delay", "x-deliver-at")
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where Celery would publish the task: an exchange and a routing key. `queue`: the name of Celery's queue, which
-    names the topic. `declare`: what Celery would declare before the publish."""
+    """The exchange and the routing key to which Celery would publish the task. `queue`: the name of Celery's queue,
+    which names the topic. `declare`: the objects that Celery would declare before the publish."""
 
     exchange: str
     routing_key: str
@@ -51,8 +51,8 @@ def due_at(headers: Mapping[str, Any], *, now: datetime, least: timedelta) -> da
 
 
 def key_before_native_delay(exchange: str, routing_key: str) -> str | None:
-    """Returns the first routing key of a task that Celery has led to Celery's own delay, as it does for quorum queues
-    on a topic exchange. None: Celery has not led the task there."""
+    """Returns the original routing key of a task that Celery publishes to its native delayed delivery, as it does for
+    quorum queues on a topic exchange. None: Celery publishes the task elsewhere."""
     if not exchange.startswith(_NATIVE):
         return None
     return routing_key.split(".", MAX_NUMBER_OF_BITS_TO_USE)[-1]

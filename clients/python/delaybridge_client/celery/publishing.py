@@ -58,7 +58,7 @@ class _Made(task_message):  # type: ignore[misc] # Celery has no types
 
 
 class DelayedAMQP(AMQP):  # type: ignore[misc] # Celery has no types
-    """Publishes tasks as Celery does, but leads delayed tasks to a bridge. `install` makes an app use this class."""
+    """Publishes tasks as Celery does, but delayed tasks to a bridge. `install` makes an app use this class."""
 
     def as_task_v2(self, *args: Any, now: datetime | None = None, **options: Any) -> _Made:
         made_at = now or self.app.now()
@@ -79,8 +79,8 @@ class DelayedAMQP(AMQP):  # type: ignore[misc] # Celery has no types
         return send_task_message
 
     def _led(self, message: Any, options: dict[str, Any], *, confirmed: bool) -> tuple[Any, dict[str, Any]]:
-        """Returns the message and Celery's options for its publish. If the task is due later, both lead to the bridge.
-        `confirmed`: publisher confirms are on."""
+        """Returns the message and Celery's options for its publish. If the task is due later, the options route the
+        message to the bridge. `confirmed`: publisher confirms are on."""
         # Routing and serialising take time, which must not count into the delay.
         made_at = message.made_at if isinstance(message, _Made) else datetime.now(UTC)
         headers = own_headers({**message.headers, **(options.pop("headers", None) or {})})
@@ -103,8 +103,8 @@ class DelayedAMQP(AMQP):  # type: ignore[misc] # Celery has no types
         return message._replace(headers=delayed_headers(headers, moment, destination)), led
 
     def _destination(self, options: dict[str, Any]) -> Destination | None:
-        """Returns where Celery would publish the task. None: Celery has led the task to Celery's own delay, and the
-        queue is unknown."""
+        """Returns the destination to which Celery would publish the task. None: Celery uses its native delayed
+        delivery, and the queue is unknown."""
         queue, exchange = options.get("queue"), _name(options.get("exchange"))
         key = options.get("routing_key") or self.app.conf.task_default_routing_key
         own_key = key_before_native_delay(exchange, key)

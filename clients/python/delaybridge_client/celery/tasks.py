@@ -25,9 +25,8 @@ _POLL_S: Final = 0.05
 class DelayedTask:
     """A task that waits in a bridge, or has waited there. `args` and `kwargs` are None if the body is not JSON.
 
-    `message.id` is the task's id, unless another message had that id: then the bridge has made a new one. `released`:
-    the bridge has published the task to its queue. The bridge does not learn what happens to the task afterwards: ask
-    Celery.
+    `message.id` is the task's id, unless another message had that id: then the bridge has made a new id. `released`:
+    the bridge has published the task to its queue. The bridge does not learn the result of the task: ask Celery.
     """
 
     id: str

@@ -43,7 +43,7 @@ class Consumer:
 
     @property
     def counts(self) -> Counts:
-        """What the consumer did since its start."""
+        """The counts of this consumer since its start."""
         return self._reports.counts
 
     def stop(self) -> None:

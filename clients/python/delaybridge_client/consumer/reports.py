@@ -1,4 +1,4 @@
-"""Reports what a consumer did, and what went wrong where no caller could catch it."""
+"""Reports the counts of a consumer, and the errors that no caller could catch."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ log: Final = logging.getLogger("delaybridge_client.consumer")
 
 @dataclass(slots=True)
 class Counts:
-    """What a consumer did since its start. `late`: messages whose lease had ended before they were settled. They are
-    delivered again, so their handlers may run twice."""
+    """The counts of a consumer since its start. `late`: messages whose lease had ended before they were settled. They
+    are delivered again, so their handlers may run twice."""
 
     pulled: int = 0
     acked: int = 0

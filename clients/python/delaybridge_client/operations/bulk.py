@@ -65,7 +65,7 @@ def look_at_operation(operation_id: str) -> Operation[BulkOperation]:
 
 
 def cancel_operation(operation_id: str) -> Operation[BulkOperation]:
-    """Cancels a bulk operation. What it has changed stays changed."""
+    """Cancels a bulk operation. Messages that it has changed stay changed."""
     path = "/v1/operations/{operation_id}/cancel"
     return Operation(method="POST", path=path, names={"operation_id": operation_id}, read=reads(BulkOperation))
 

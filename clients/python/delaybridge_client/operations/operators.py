@@ -18,14 +18,14 @@ def overview() -> Operation[Overview]:
 
 
 def list_slots() -> Operation[Slots]:
-    """Returns where waiting messages are in RabbitMQ."""
+    """Returns the slots of the wheel, with the numbers of waiting messages."""
     return Operation(method="GET", path="/v1/slots", read=reads(Slots))
 
 
 def list_actions(
     *, topic: str | None = None, limit: int | None = None, cursor: str | None = None
 ) -> Operation[Page[Action]]:
-    """Returns a page of what operators did, the latest first."""
+    """Returns a page of operators' actions, the latest first."""
     return Operation(
         method="GET",
         path="/v1/actions",
@@ -35,7 +35,7 @@ def list_actions(
 
 
 def look_at_session() -> Operation[Session]:
-    """Returns what the token of the client allows."""
+    """Returns the rights of the client's token."""
     return Operation(method="GET", path=_SESSION, read=reads(Session))
 
 

@@ -89,7 +89,7 @@ def patch_policy(
 
 
 def remove_topic(topic: str, *, force: bool = False) -> Operation[None]:
-    """Removes an empty topic. `force`: removes a topic that has messages too, and deletes the messages."""
+    """Removes an empty topic. `force`: also removes a topic that has messages, and deletes these messages."""
     return Operation(
         method="DELETE",
         path=_TOPIC,

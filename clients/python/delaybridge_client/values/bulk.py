@@ -38,7 +38,8 @@ class BulkOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkResult:
-    """What a bulk action did. `operation`: changes the messages if they are too many for one call; otherwise None."""
+    """The result of a bulk action. `operation`: the operation that changes the messages, if they are too many for one
+    call; otherwise None."""
 
     matched: int
     done: int

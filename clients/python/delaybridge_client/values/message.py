@@ -185,7 +185,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which messages a search or a bulk action is about. All fields must match; a field left out matches all.
+    """The filter of a search or a bulk action. All fields must match; a field left out matches all.
 
     `topic` and `reason_pattern` may be patterns, in which `*` is any text. The topic `*` is all topics. `reason` is the
     whole reason.

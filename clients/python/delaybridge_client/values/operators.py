@@ -1,4 +1,4 @@
-"""Defines what operators look at: health, overview, slots, actions and sessions."""
+"""Defines the values that operators look at: health, overview, slots, actions and sessions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Live:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a check of the servers found. `remedy`: what an operator can do."""
+    """A fault that a check of the servers found. `remedy`: what an operator can do."""
 
     severity: Literal["error", "warning"]
     says: str
@@ -105,8 +105,9 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slots:
-    """Where waiting messages are in RabbitMQ. `overdue`: messages that are past due. `soon`: messages that are due
-    before the shortest wait of a slot has passed. `in_checkpoint`: messages in the checkpoint's queues."""
+    """The slots of the wheel, with the numbers of waiting messages. `overdue`: messages that are past due. `soon`:
+    messages that are due before the shortest wait of a slot has passed. `in_checkpoint`: messages in the checkpoint's
+    queues."""
 
     slots: tuple[Slot, ...]
     overdue: int
@@ -116,7 +117,7 @@ class Slots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What an operator did. `who`: the id of the token."""
+    """An operator's action. `who`: the id of the token."""
 
     at: datetime
     what: str
@@ -131,7 +132,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What the token of the request allows. `ends_at`: when an opened browser's session ends; None in other answers."""
+    """The rights of the request's token. `ends_at`: when an opened browser's session ends; None in other answers."""
 
     token_required: bool
     token_id: str | None

@@ -90,8 +90,8 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backfilled:
-    """What a backfill has done. `ticks`: how many ticks the time has. `sent`: how many of them it sent, as they had not
-    been sent before. `to`: the end of the time, at most now."""
+    """The result of a backfill. `ticks`: how many ticks the period has. `sent`: how many of these ticks this call sent;
+    the others were sent before. `to`: the end of the period, at most now."""
 
     ticks: int
     sent: int

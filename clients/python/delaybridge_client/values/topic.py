@@ -49,7 +49,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effective:
-    """The values that apply to a topic. `jitter`: the share of the back-off that a retry waits longer at most.
+    """The values that apply to a topic. `jitter`: the longest extra wait of a retry, as a share of the back-off.
     `defaults`: the fields that the policy does not set, so the bridge's settings apply."""
 
     max_retry: int
