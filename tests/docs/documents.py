@@ -59,6 +59,17 @@ def sentences(document: str) -> list[str]:
     return [sentence.strip() for text in texts for sentence in _SENTENCE_END.split(text) if sentence.strip()]
 
 
+def items(document: str) -> list[str]:
+    """The items of lists, each as one line, without the bullet or the number."""
+    found: list[list[str]] = []
+    for line in document.splitlines():
+        if _ITEM.match(line):
+            found.append([_ITEM.sub("", line)])
+        elif found and line.startswith("  ") and not line.startswith("    "):
+            found[-1].append(line.strip())
+    return [" ".join(lines) for lines in found]
+
+
 def section(document: str, heading: str) -> str:
     """Returns the text under a heading, up to the next heading of its rank.
 
