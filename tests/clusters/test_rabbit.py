@@ -34,7 +34,7 @@ from tests.waiting import pause
 # only miss, and do not see end, takes a minute (net_ticktime).
 GOES_ON_WITHIN_S = 30.0
 AUDITED_WITHIN_S = 200.0  # after a lost node a slot may keep some messages, until the audit sends them again
-RATE_PER_S = 100
+RATE_PER_S = 40
 MAX_RETRY = 3
 PULLED, CONSUMED, PROBED, STRANDED = "pulled", "consumed", "probed", "stranded"
 TO_ALL_NODES_MS = range(0, 8_000, 500)  # delays that begin in queues of which each node leads some
@@ -142,7 +142,7 @@ def stalled(api: Api) -> list[Coroutine[Any, Any, httpx2.Response]]:
 
 
 @pytest.mark.timeout(600)
-async def test_loss_of_one_node_delays_sends_and_loss_of_two_refuses_them_without_loss(
+async def test_loss_of_one_node_delays_sends_and_loss_of_two_refuses_them_until_one_returns(
     scene: Scene, http: httpx2.AsyncClient, own: httpx2.AsyncClient
 ) -> None:
     apis = [Api(http, bridge.url) for bridge in scene.bridges]
@@ -179,7 +179,11 @@ async def test_loss_of_one_node_delays_sends_and_loss_of_two_refuses_them_withou
         await killed(second, third)
         answers = await asyncio.gather(*(api.send(PROBED, f"lost-{n}", delay=500) for n in range(10) for api in apis))
         assert {answer.status_code for answer in answers} == {503}
-        await probe.accepted_after_start(scene, second, third)
+        try:
+            await probe.accepted_after_start(scene, second)
+        except* TimeoutError as errors:
+            raise AssertionError(f"{errors.exceptions}\n{await raft_states(scene.cluster.nodes)}") from None
+        await started(third)
 
         await history.more_accepted(RATE_PER_S, within_s=30)
         stop.set()
@@ -193,28 +197,12 @@ async def test_loss_of_one_node_delays_sends_and_loss_of_two_refuses_them_withou
     assert history.verdict().wrong == {}, await whereabouts(history, apis[0], [PULLED, CONSUMED], *scene.cluster.nodes)
 
 
-@pytest.mark.timeout(300)
-async def test_sends_to_every_queue_resume_when_one_of_two_lost_nodes_returns(
-    scene: Scene, own: httpx2.AsyncClient
-) -> None:
-    probe = Probe([Api(own, bridge.url) for bridge in scene.bridges])
-    await probe.accepted()
-    _, second, third = await asyncio.to_thread(scene.by_checkpoint)
-
-    await killed(second, third)
-    try:
-        await probe.accepted_after_start(scene, second)
-    except* TimeoutError as errors:
-        raise AssertionError(f"{errors.exceptions}\n{await raft_states(scene.cluster.nodes)}") from None
-
-
 @pytest.mark.timeout(600)
 async def test_stranded_queue_is_named_and_has_its_messages_after_the_nodes_were_restarted_in_turn(
     scene: Scene, own: httpx2.AsyncClient
 ) -> None:
     apis = [Api(own, bridge.url) for bridge in scene.bridges]
     probe = Probe(apis)
-    await started(*scene.cluster.nodes)
     await probe.accepted()
     await apis[0].sent(STRANDED, "kept", delay=2_000)
     while (await apis[0].look(STRANDED, "kept"))["state"] != "ready":
