@@ -1,8 +1,9 @@
 """Leaves the tests of a tool out of a whole run while nothing of the tool has changed since they passed.
 
-A tool measures or tortures the bridge, or is a client in another language. Its tests take minutes, and a change of the
-bridge alone rarely breaks them. `make test-nightly` runs all tests and then notes in `nightly.json` which files of each
-tool they passed with. A whole run has a tool's tests again as soon as one of these files differs.
+A tool stands beside the bridge's engine: a benchmark, a client, a command of operators, the console, what deploys and
+watches it. Its tests take minutes, and a change of another part rarely breaks them. `make test-nightly` runs all tests
+and then notes in `nightly.json` which files of each tool they passed with. A whole run has a tool's tests again as soon
+as one of these files differs.
 """
 
 from __future__ import annotations
@@ -16,14 +17,24 @@ from typing import Final
 
 PROJECT: Final = Path(__file__).parent.parent
 TOOLS: Final[Mapping[str, Collection[str]]] = {
-    "tests/clients/examples/test_examples.py": ("clients/examples",),
+    "tests/clients/examples": ("clients/examples",),
+    "tests/clients/python": ("clients/python",),
     "tests/clients/typescript/test_typescript.py": ("clients/typescript",),
+    "tests/migrate": ("bridge/cli/migrate", "bridge/door", "topology"),
+    "tests/tools/backup": ("bridge/backup", "bridge/store/lua", "bridge/store/messages"),
     "tests/tools/benchmarks/test_quick.py": ("benchmarks",),
+    "tests/tools/client": ("clients/python",),
+    "tests/tools/console": ("bridge/http/console",),
+    "tests/tools/local": ("bridge/local",),
+    "tests/tools/manifests": ("deploy",),
+    "tests/tools/prometheus": ("bridge/metrics", "deploy"),
     "tests/tools/soak/test_run.py": ("tests/soak",),
     "tests/tools/test_json_output.py": ("Makefile", "benchmarks", "tests/soak", "tests/torture"),
+    "tests/tools/topology": ("bridge/cli/topology.py", "topology"),
     "tests/tools/torture/test_run.py": ("tests/torture", "tests/judging.py", "tests/life.py"),
+    "tests/tools/upgrade": ("bridge/broker/copies", "bridge/store/lua"),
 }
-"""The files that each file of tests is about, beside itself."""
+"""What each file or folder of tests is about, beside itself."""
 
 NOTED: Final = Path(__file__).with_name("nightly.json")
 

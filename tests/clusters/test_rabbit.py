@@ -37,6 +37,7 @@ AUDITED_WITHIN_S = 200.0  # after a lost node a slot may keep some messages, unt
 RATE_PER_S = 40
 MAX_RETRY = 3
 PULLED, CONSUMED, PROBED, STRANDED = "pulled", "consumed", "probed", "stranded"
+LOOKED_EVERY_S = 0.3  # 16 sends at once through each of two bridges would take the CPU from nodes that start
 TO_ALL_NODES_MS = range(0, 8_000, 500)  # delays that begin in queues of which each node leads some
 
 
@@ -252,4 +253,4 @@ async def watched(api: Api, refusals: list[str]) -> None:
         if not_ready and all(sent.status_code == 201 for sent in sends):
             refusals.append(after.text)
         before = after
-        await pause()
+        await pause(LOOKED_EVERY_S)

@@ -15,9 +15,9 @@ from tests.explore.search import Found, search
 from tests.explore.stored import Stored
 from tests.matrix.servers import Servers
 
-STATES = 6_000
+STATES = 4_000
 NIGHTLY_STATES = 40_000
-"""Of each scenario; 170,000 in all, or over a million. `make explore` visits more."""
+"""Of each scenario; over 100,000 in all, or over a million. `make explore` visits more."""
 
 TO_FIND = 60_000
 """More than the search needs for any planted defect."""
