@@ -134,7 +134,8 @@ async def test_message_that_is_tried_again_stays_with_its_session(
     async def refused(_: Sending, drafts: Sequence[Draft]) -> list[BrokerUnavailable]:
         return [BrokerUnavailable("RabbitMQ is away") for _ in drafts]
 
-    submission = Submission(1, cast("Message", None), "tried", "", Envelope(body=b"1"), 9_000, None, True, "print")
+    draft = Draft(topic="tried", envelope=Envelope(body=b"1"), delay_ms=9_000)
+    submission = Submission(1, cast("Message", None), draft, again=True, fingerprint="print")
     async with restarted(stage) as service:
         monkeypatch.setattr(Sending, "send_many", refused)
         context = service.context

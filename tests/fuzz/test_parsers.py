@@ -107,7 +107,7 @@ def test_any_table_of_headers_is_accepted_or_unusable(
     assert isinstance(found, Submission | Unusable)
     if isinstance(found, Submission):
         assert not found.message_id or valid_id(found.message_id)
-        assert 0 <= (found.delay_ms or found.deliver_at_ms or 0) <= LATEST_INSTANT_MS
+        assert 0 <= (found.draft.delay_ms or found.draft.deliver_at_ms or 0) <= LATEST_INSTANT_MS
 
 
 @given(TABLES)

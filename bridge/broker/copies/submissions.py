@@ -24,6 +24,7 @@ from bridge.model.durations import LATEST_INSTANT_MS, format_instant, looks_like
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.header_values import as_text
 from bridge.model.message import Envelope, Target, id_of, is_path_step, valid_topic
+from bridge.model.values import Draft
 from topology.names import LONGEST_NAME, Names
 from topology.wheel import MAX_DELAY_MS
 
@@ -37,20 +38,24 @@ class Submission:
     """A message to accept. `tag`: the delivery tag. `original`: the message as it was delivered, which is put aside if
     the bridge can't accept it.
 
-    `message_id` empty: the client gave none. Either `delay_ms` or `deliver_at_ms`, an instant in Unix ms, is set; the
-    other is None. `again`: RabbitMQ may have delivered the message before. `fingerprint`: a digest of everything that
-    the client sent; equal messages have equal fingerprints.
+    `draft`: the message to send; it has no id if the client gave none. `again`: RabbitMQ may have delivered the message
+    before. `fingerprint`: a digest of all that the client sent; equal messages have equal fingerprints.
     """
 
     tag: int
     original: Message
-    topic: str
-    message_id: str
-    envelope: Envelope
-    delay_ms: int | None
-    deliver_at_ms: int | None
+    draft: Draft
     again: bool
     fingerprint: str
+
+    @property
+    def topic(self) -> str:
+        return self.draft.topic
+
+    @property
+    def message_id(self) -> str:
+        """The id that the client gave; empty if it gave none."""
+        return self.draft.id or ""
 
     @property
     def count(self) -> int:
@@ -122,18 +127,20 @@ def submission(names: Names, message: Message, *, now_ms: int) -> Submission:
     return Submission(
         tag=message.delivery_tag,
         original=message,
-        topic=topic,
-        message_id=message_id,
-        envelope=Envelope(
-            content_type=properties.content_type or "",
-            headers=restored,
-            body=message.body,
-            properties=kept,
-            written=written,
-            target=target,
+        draft=Draft(
+            topic=topic,
+            id=message_id or None,
+            envelope=Envelope(
+                content_type=properties.content_type or "",
+                headers=restored,
+                body=message.body,
+                properties=kept,
+                written=written,
+                target=target,
+            ),
+            delay_ms=None if deliver_at_ms is not None else delay_ms,
+            deliver_at_ms=deliver_at_ms,
         ),
-        delay_ms=None if deliver_at_ms is not None else delay_ms,
-        deliver_at_ms=deliver_at_ms,
         again=again,
         fingerprint=fingerprint,
     )

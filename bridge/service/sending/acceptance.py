@@ -23,7 +23,7 @@ two ids.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -276,15 +276,8 @@ def _is_of(item: _Item, created_ms: int) -> bool:
 
 
 def _draft(item: _Item) -> Draft:
-    submission = item.submission
-    envelope = submission.envelope
-    if item.id != submission.message_id and CLIENTS_ID not in envelope.headers and submission.message_id:
-        headers: Mapping[str, object] = {**envelope.headers, CLIENTS_ID: submission.message_id}
-        envelope = replace(envelope, headers=headers)
-    return Draft(
-        topic=submission.topic,
-        id=item.id,
-        envelope=envelope,
-        delay_ms=submission.delay_ms,
-        deliver_at_ms=submission.deliver_at_ms,
-    )
+    draft, clients_id = item.submission.draft, item.submission.message_id
+    envelope = draft.envelope
+    if item.id != clients_id and CLIENTS_ID not in envelope.headers and clients_id:
+        envelope = replace(envelope, headers={**envelope.headers, CLIENTS_ID: clients_id})
+    return replace(draft, id=item.id, envelope=envelope)

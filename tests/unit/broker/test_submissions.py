@@ -65,12 +65,12 @@ def reason(message: Message) -> str:
 def test_delay_is_read_as_the_plugin_reads_it(value: Any, delay_ms: int, delivered_with: Any) -> None:
     found = read(with_headers({"x-delay": value, "tenant": "t-7"}))
 
-    assert (found.delay_ms, found.deliver_at_ms) == (delay_ms, None)
-    assert found.envelope.headers == {"x-delay": delivered_with, "tenant": "t-7"}
+    assert (found.draft.delay_ms, found.draft.deliver_at_ms) == (delay_ms, None)
+    assert found.draft.envelope.headers == {"x-delay": delivered_with, "tenant": "t-7"}
 
 
 def test_message_without_a_delay_is_due_now() -> None:
-    assert (read(Message()).delay_ms, read(Message()).message_id) == (0, "")
+    assert (read(Message()).draft.delay_ms, read(Message()).message_id) == (0, "")
 
 
 @pytest.mark.parametrize("value", ["5s", "", "0x5", "٥", True, float("inf"), float("nan"), [5], {}, "9" * 21])
@@ -79,7 +79,7 @@ def test_delay_that_is_no_number_is_refused_by_its_name(value: Any) -> None:
 
 
 def test_delay_as_a_byte_array_is_read_as_text() -> None:
-    assert read(with_headers({"x-delay": b"5000"})).delay_ms == 5_000
+    assert read(with_headers({"x-delay": b"5000"})).draft.delay_ms == 5_000
     assert reason(with_headers({"x-delay": b"5s"})).startswith("the header x-delay is '5s'; it must be")
 
 
@@ -93,8 +93,8 @@ def test_delay_beyond_the_longest_is_refused_with_the_limit() -> None:
 def test_instant_takes_the_place_of_the_delay(value: Any) -> None:
     found = read(with_headers({"x-deliver-at": value, "x-delay": -3}))
 
-    assert (found.delay_ms, found.deliver_at_ms) == (None, max(0, int(value)))
-    assert found.envelope.headers == {"x-deliver-at": value, "x-delay": -3}
+    assert (found.draft.delay_ms, found.draft.deliver_at_ms) == (None, max(0, int(value)))
+    assert found.draft.envelope.headers == {"x-deliver-at": value, "x-delay": -3}
 
 
 @pytest.mark.parametrize(
@@ -124,12 +124,15 @@ def test_routing_key_that_is_no_topic_is_refused() -> None:
 
 def test_target_comes_from_the_headers_or_from_the_exchange() -> None:
     headers = {"x-delay-exchange": "shop", "x-delay": 5}
-    keyed = read(with_headers(headers | {"x-delay-routing-key": "eu.new"}))
-    of_publisher = read(with_headers(headers, exchange="delay.in.orders-x", routing_key="eu #"))
+    keyed = read(with_headers(headers | {"x-delay-routing-key": "eu.new"})).draft
+    of_publisher = read(with_headers(headers, exchange="delay.in.orders-x", routing_key="eu #")).draft
 
     assert (keyed.topic, keyed.envelope.target) == ("orders", Target("shop", "eu.new"))
-    assert read(with_headers(headers)).envelope.target == Target("shop", "orders")
-    assert (of_publisher.topic, of_publisher.envelope.target) == ("exchanges/orders-x", Target("orders-x", "eu #"))
+    assert read(with_headers(headers)).draft.envelope.target == Target("shop", "orders")
+    assert (of_publisher.topic, of_publisher.envelope.target) == (
+        "exchanges/orders-x",
+        Target("orders-x", "eu #"),
+    )
     assert keyed.envelope.headers == of_publisher.envelope.headers == {"x-delay": -5}
 
 
@@ -153,15 +156,15 @@ def test_clients_properties_are_kept_and_our_headers_are_not() -> None:
 
     found = read(Message(properties=properties))
 
-    assert found.envelope.properties == {
+    assert found.draft.envelope.properties == {
         "priority": 4,
         "expiration": "60000",
         "user_id": "till-7",
         "timestamp_ms": NOW_MS - 9,
     }
-    assert found.envelope.headers == {"own": 1, "x-delay-message-id": "a/b"}
-    assert found.envelope.written == {"own": b"I\0\0\0\1"}
-    assert (found.message_id, found.envelope.content_type) == (f"job-{digest('a/b')}", "text/csv")
+    assert found.draft.envelope.headers == {"own": 1, "x-delay-message-id": "a/b"}
+    assert found.draft.envelope.written == {"own": b"I\0\0\0\1"}
+    assert (found.message_id, found.draft.envelope.content_type) == (f"job-{digest('a/b')}", "text/csv")
 
 
 @pytest.mark.parametrize("exchange", ["delay.in", "delay.in.E", "delay"])
@@ -193,7 +196,11 @@ def test_message_that_expired_in_the_ingress_is_the_same_at_the_checkpoint(messa
     first, expired = read(message), classify(NAMES, died(message, "70"), now_ms=NOW_MS)
 
     assert isinstance(expired, Submission)
-    assert (expired.fingerprint, expired.envelope, expired.topic) == (first.fingerprint, first.envelope, first.topic)
+    assert (expired.fingerprint, expired.draft.envelope, expired.topic) == (
+        first.fingerprint,
+        first.draft.envelope,
+        first.topic,
+    )
     assert (first.again, expired.again) == (False, True)
 
 
@@ -225,7 +232,7 @@ def test_message_to_the_wheel_with_a_delay_and_no_key_is_accepted(key: str) -> N
     found = classify(NAMES, with_headers({"x-delay": 5_000}, exchange="delay", routing_key=key), now_ms=NOW_MS)
 
     assert isinstance(found, Submission)
-    assert (found.topic, found.delay_ms) == (key, 5_000)
+    assert (found.topic, found.draft.delay_ms) == (key, 5_000)
 
 
 def test_message_without_a_delay_needs_the_exchange_of_the_ingress() -> None:
