@@ -26,7 +26,9 @@ from bridge.http.v1.contract.scalars import (
     Ttl,
     Wait,
 )
-from bridge.model.message import JSON_TYPE
+from bridge.model.labels import NO_LABELS, packed
+from bridge.model.message import JSON_TYPE, Envelope
+from bridge.model.values import Draft, IfExists
 
 MAX_BATCH = 1_000
 
@@ -102,6 +104,21 @@ class SendRequest(Request):
             raise Refused("only with extend", "give max_wait with if_exists extend, and only then", "max_wait")
         if self.max_wait is not None and self.max_wait < (self.delay or 0):
             raise Refused(self.delay, "must be at least the delay", "max_wait")
+
+    def draft(self, topic: str, envelope: Envelope) -> Draft:
+        """Returns the message to send. `envelope`: its content, as `content.envelope_of` reads it."""
+        return Draft(
+            topic=topic,
+            envelope=envelope,
+            id=self.id,
+            delay_ms=self.delay,
+            deliver_at_ms=self.deliver_at,
+            ttl_ms=self.ttl,
+            max_retry=self.max_retry,
+            labels=packed(self.labels or NO_LABELS),
+            if_exists=IfExists(self.if_exists or IfExists.SAME),
+            max_wait_ms=self.max_wait,
+        )
 
 
 class BatchRequest(Request):

@@ -23,8 +23,7 @@ from bridge.http.v1.operation.call import ApiCall, JsonAnswer
 from bridge.http.v1.operation.operation import TOPIC, Operation, ResponseDoc
 from bridge.http.v1.sending.batches import messages_of
 from bridge.model.errors import BridgeError, InvalidRequest, Unavailable
-from bridge.model.labels import NO_LABELS, packed
-from bridge.model.values import Draft, IfExists, Sent
+from bridge.model.values import Draft, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,18 +112,7 @@ async def _sent_before(service: Service, tried: Try, drafts: Sequence[Draft]) ->
 
 def _draft(topic: str, max_body_bytes: int, document: bytes) -> Draft:
     request = read(SendRequest, document)
-    return Draft(
-        topic=topic,
-        envelope=envelope_of(request, max_body_bytes),
-        id=request.id,
-        delay_ms=request.delay,
-        deliver_at_ms=request.deliver_at,
-        ttl_ms=request.ttl,
-        max_retry=request.max_retry,
-        labels=packed(request.labels or NO_LABELS),
-        if_exists=IfExists(request.if_exists or IfExists.SAME),
-        max_wait_ms=request.max_wait,
-    )
+    return request.draft(topic, envelope_of(request, max_body_bytes))
 
 
 def _drafts(
