@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from hashlib import sha1
 from importlib.resources import files
+from typing import Final
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +57,20 @@ _FUNCTION = re.compile(r"^local function (\w+)", re.MULTILINE)
 _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 
 
+def _named_numbers(text: str) -> dict[str, str]:
+    return {
+        name: number
+        for names, values in _NUMBERS.findall(text)
+        for name, number in zip(names.split(", "), values.split(", "), strict=True)
+    }
+
+
+_LUA: Final = files("bridge.store") / "lua"
+_PRELUDE: Final = (_LUA / "_record.lua").read_text()
+NUMBERS: Final = _named_numbers(_PRELUDE)
+"""The numbers that `_record.lua` names, such as those of a record's fields. Every script may use the names."""
+
+
 def _with_prelude(prelude: str, own: str) -> str:
     """Puts the prelude in front of the script, with only the functions that the script uses. Replaces named numbers by
     their values, because Lua would bind shared locals to each function in every call."""
@@ -66,27 +81,22 @@ def _with_prelude(prelude: str, own: str) -> str:
             used.update(re.findall(r"\w+", part))
             kept.insert(0, part)
     text = "\n".join(kept)
-    numbers = {
-        name: number
-        for names, values in _NUMBERS.findall(text)
-        for name, number in zip(names.split(", "), values.split(", "), strict=True)
-    }
+    numbers = NUMBERS | _named_numbers(text)
     return re.sub(r"\b[A-Z_]+\b", lambda word: numbers.get(word[0], word[0]), _NUMBERS.sub("", text))
 
 
 def _load() -> dict[str, Script]:
-    folder = files("bridge.store") / "lua"
-    moments, prelude = ((folder / name).read_text() for name in ("_moments.lua", "_record.lua"))
-    of_message, _ = _contract(prelude)
+    moments = (_LUA / "_moments.lua").read_text()
+    of_message, _ = _contract(_PRELUDE)
     scripts = {}
-    for file in folder.iterdir():
+    for file in _LUA.iterdir():
         name = file.name.removesuffix(".lua")
         if name == file.name or name.startswith("_"):
             continue
         own = file.read_text()
         named, args = _contract(own)
         keys = of_message if named == ("message",) else named
-        text = _with_prelude(f"{moments}\n{prelude}" if keys is of_message else moments, own)
+        text = _with_prelude(f"{moments}\n{_PRELUDE}" if keys is of_message else moments, own)
         digest = sha1(text.encode(), usedforsecurity=False).hexdigest()
         purpose = own.partition("\n")[0].removeprefix("-- ")
         for_each = own.endswith(f"\nreturn for_each({name})\n")

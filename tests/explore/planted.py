@@ -152,7 +152,7 @@ PLANTED: Final = (
         scenario="keep deliveries",
         promise="5.",
         script="superseded",
-        code="(newer < 0 or is_over)",
-        instead="(newer <= 0 or is_over)",
+        code="(r[2] > epoch or is_over)",
+        instead="(r[2] >= epoch or is_over)",
     ),
 )

@@ -15,6 +15,7 @@ from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.keys import INDEXES, Keys
 from bridge.store.messages.records import Records
+from bridge.store.scripts import NUMBERS
 
 Answer = TypeVar("Answer")
 Found = TypeVar("Found")
@@ -22,7 +23,6 @@ Found = TypeVar("Found")
 BORN_MS = 4_102_444_800_000
 """The clock at the start of an example. It is later than any real clock, so no key expires while the example runs."""
 
-_FIELDS = 16  # of a record, without the last seven, which most records do not have
 _PLACE: Any = re.compile(rb"(?:^!\d{13}|\n)\d{13}([^\n]*)(?:\n|$)")  # a due moment, then the id
 
 RETENTION_MS, TOMBSTONE_MS = 3_600_000, 7 * 86_400_000
@@ -146,13 +146,12 @@ class World:
         keys = self.records.keys.record(self.topic, message_id)
         ttl_ms, apart_ttl_ms, timeline, *rest = self.command("EVAL", _SNAPSHOT, len(keys), *keys, message_id)
         scores, fields = rest[: len(INDEXES) + 1], rest[len(INDEXES) + 1 :]
-        record, claimed_ms, kept, delivered, born_ms, found_ms = None, 0, b"", None, None, None
-        known_ms: tuple[int, ...] = ()
+        record, born_ms = None, _field(fields, "BORN")
         if not fields:
             self.refused.pop(message_id, None)
         else:
-            (state, *numbers, reason, claimed_ms, kept) = fields[:_FIELDS]
-            delivered, labels, born_ms, found_ms, known_ms = _optional(fields)
+            state, *numbers, reason = fields[: int(NUMBERS["REASON"])]
+            labels = _field(fields, "LABELS") or b""
             values: Any = (State(state), *numbers, reason.decode(), labels.decode())
             stored = Record(self.topic, message_id, *values)
             due_ms = stored.created_ms + stored.due_ms
@@ -164,12 +163,12 @@ class World:
             record=record,
             expiring=ttl_ms >= 0,
             apart_expiring=apart_ttl_ms >= 0 if apart_ttl_ms >= -1 else None,
-            claimed_ms=claimed_ms,
-            kept=kept,
+            claimed_ms=_field(fields, "CLAIMED") or 0,
+            kept=_field(fields, "KEPT") or b"",
             born_ms=born_ms,
-            found_ms=found_ms,
-            known_ms=known_ms,
-            delivered=delivered,
+            found_ms=_field(fields, "FOUND"),
+            known_ms=tuple(int.from_bytes(moment) for (moment,) in iter_unpack("6s", _field(fields, "KNOWN") or b"")),
+            delivered=_field(fields, "DELIVERED"),
             timeline=timeline,
             scores={name: int(score) for name, score in zip((*INDEXES, "forget"), scores, strict=True) if score != b""},
             labels=self.labels(message_id),
@@ -207,11 +206,10 @@ class World:
             self.command("DEL", *keys.record(self.topic, message_id)[:2])
 
 
-def _optional(fields: list[Any]) -> tuple[int | None, bytes, int | None, int | None, tuple[int, ...]]:
-    """The fields that most records do not have: DELIVERED, LABELS, BORN, FOUND and KNOWN."""
-    delivered, labels, born_ms, _, _, found_ms, known = [*fields[_FIELDS:], *[None] * 7][:7]
-    known_ms = tuple(int.from_bytes(moment) for (moment,) in iter_unpack("6s", known or b""))
-    return delivered, labels or b"", born_ms, found_ms, known_ms
+def _field(fields: list[Any], name: str) -> Any:
+    """A field of a stored record by its name in `_record.lua`; None if the record does not have it."""
+    at = int(NUMBERS[name])
+    return fields[at - 1] if at <= len(fields) else None
 
 
 async def _awaited(asked: Awaitable[Found]) -> Found:

@@ -14,3 +14,21 @@ local function is_known(moments, created_ms)
   end
   return false
 end
+
+-- Whether a copy is of a life of the id that the record does not know: it is older than the record's first message, or
+-- both are the first copies of a life. So the record has not superseded it, whatever their epochs are.
+local function of_another_life(r, epoch, nonce, created_ms)
+  return (r[BORN] and created_ms < r[BORN]) or (epoch == 1 and r[EPOCH] == 1 and r[NONCE] ~= nonce)
+end
+
+-- Whether a copy that seems a ghost by its epoch may belong to a message from before the loss of the id's record, which
+-- the record does not know.
+local function of_lost_time(r, created_ms)
+  return r[FOUND] and created_ms < r[FOUND] and created_ms ~= r[BORN] and created_ms ~= r[CREATED]
+end
+
+-- The moments of KNOWN, which end with the record's own.
+local function known(r)
+  local own = struct.pack('>I6', r[CREATED])
+  return r[KNOWN] and string.sub(r[KNOWN], -6) == own and r[KNOWN] or own
+end

@@ -119,12 +119,9 @@ local function packed(r)
   local began, labels = r[BORN], r[LABELS]
   r[DUE], r[ARRIVES], r[LAST] = due - r[CREATED], arrives - due, last - due
   if r[EPOCH] == 1 then r[BORN] = nil end
-  if r[KNOWN] then r[FOUND] = r[FOUND] or false end
-  if r[FOUND] ~= nil then r[TERM] = r[TERM] or false end
-  if r[TERM] ~= nil then r[REFUSED] = r[REFUSED] or false end
-  if r[REFUSED] ~= nil then r[BORN] = r[BORN] or false end
-  if r[BORN] ~= nil then r[LABELS] = labels or false end
-  if r[LABELS] ~= nil then r[DELIVERED] = r[DELIVERED] or false end
+  for at = KNOWN, DELIVERED + 1, -1 do
+    if r[at] ~= nil then r[at - 1] = r[at - 1] or false end
+  end
   local bytes = timeline and cmsgpack.pack(r, timeline) or cmsgpack.pack(r)
   r[DUE], r[ARRIVES], r[LAST], r[LABELS], r[BORN] = due, arrives, last, labels, began
   return bytes
@@ -195,29 +192,11 @@ local function ghost(r, epoch, nonce)
     or (ended(r) and not (letter(r) and r[EPOCH] < epoch))
 end
 
--- Whether a copy is of a life of the id that the record does not know: it is older than the record's first message, or
--- both are the first copies of a life. So the record has not superseded it, whatever their epochs are.
-local function of_another_life(r, epoch, nonce, created_ms)
-  return (r[BORN] and created_ms < r[BORN]) or (epoch == 1 and r[EPOCH] == 1 and r[NONCE] ~= nonce)
-end
-
--- Whether a copy that seems a ghost by its epoch may belong to a message from before the loss of the id's record, which
--- the record does not know.
-local function of_lost_time(r, created_ms)
-  return r[FOUND] and created_ms < r[FOUND] and created_ms ~= r[BORN] and created_ms ~= r[CREATED]
-end
-
 -- Whether the copy belongs to a later message of the id, which Redis has forgotten, for example in a failover. That
 -- message could take the id only after the record's message had ended. Call this only for copies of messages that a
 -- record has named.
 local function forgot(r, epoch, created_ms)
   return ended(r) and r[EPOCH] < epoch and r[CREATED] < created_ms and not is_of(r[CREATED], created_ms)
-end
-
--- The moments of KNOWN, which end with the record's own.
-local function known(r)
-  local own = struct.pack('>I6', r[CREATED])
-  return r[KNOWN] and string.sub(r[KNOWN], -6) == own and r[KNOWN] or own
 end
 
 -- Whether the copy belongs to a message that Redis has forgotten, for example in a failover, while the record is of
