@@ -23,12 +23,13 @@ from bridge.local.redis import RedisNode
 from bridge.local.redis_cluster import RedisCluster
 from bridge.store.client import Store
 from bridge.store.keys import Keys
-from bridge.store.messages.records import Claim, Records
+from bridge.store.messages.records import Records
 from tests.forked_bridge import ForkedBridge
 from tests.integration.dead_letters import dead_ids, make_dead
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Topic, due_ms
 from tests.matrix.servers import Servers
+from tests.records import claim, draft
 from tests.replies import read_each
 from tests.waiting import pause
 
@@ -243,8 +244,8 @@ async def test_call_of_a_moved_slot_is_run_by_its_new_master(own: Own, cluster: 
         assert (await store.run([records.look(name, "m-1")]))[0].verdict == "unknown"
         target = cluster.nodes[1]
         await move_slot(name, cluster.nodes[0], target, cluster)
-        claim = Claim("m-1", mode="in", when_ms=0, ttl_ms=-1, max_retry=0, nonce=1, fresh=0, labels="", by="-")
-        scheduled, looked = await store.run_both(records.schedule(name, claim), records.look(name, "m-1"))
+        scheduling = records.schedule(draft(topic=name, id="m-1"), claim(id="m-1"))
+        scheduled, looked = await store.run_both(scheduling, records.look(name, "m-1"))
         assert scheduled.verdict == "created"
         assert looked.verdict == "unknown"  # the schedule is not confirmed yet
         assert await command(target, "EXISTS", f"moved/{{{name}}}/m/m-1") == 1

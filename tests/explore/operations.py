@@ -61,9 +61,10 @@ def work(task: Task, process: Process, scenario: Scenario) -> Coroutine[Any, Any
     return OPERATIONS[task.operation](at_hand, *task.args)
 
 
-async def _send(work: Work, message_id: str, delay_ms: int, ttl_ms: int = -1, *, fresh: int = 0) -> Any:
-    claim = Claim(message_id, "in", delay_ms, ttl_ms, work.policy.max_retry, new_nonce(), fresh, "", "")
-    draft = Draft(topic=TOPIC, id=message_id, delay_ms=delay_ms, envelope=Envelope(body=work.body))
+async def _send(work: Work, message_id: str, delay_ms: int, ttl_ms: int = -1, *, fresh: bool = False) -> Any:
+    claim = Claim(message_id, ttl_ms, work.policy.max_retry, new_nonce(), "")
+    draft_id = None if fresh else message_id
+    draft = Draft(topic=TOPIC, id=draft_id, delay_ms=delay_ms, envelope=Envelope(body=work.body))
     request = SendRequest(draft, work.policy, claim, "home", until_s=inf)
     (result,) = await SendGroups(work.context).commit([request])
     return result
@@ -71,7 +72,7 @@ async def _send(work: Work, message_id: str, delay_ms: int, ttl_ms: int = -1, *,
 
 async def _send_new(work: Work, message_id: str, delay_ms: int) -> Any:
     """A send without an id, for which the bridge has made this one."""
-    return await _send(work, message_id, delay_ms, fresh=1)
+    return await _send(work, message_id, delay_ms, fresh=True)
 
 
 async def _replace(work: Work, message_id: str, delay_ms: int) -> Any:

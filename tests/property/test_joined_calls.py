@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from bridge.local.redis import RedisNode
 from bridge.model.message import Copy, Envelope
+from bridge.model.values import Draft
 from bridge.store.calls import Call
 from bridge.store.messages.outcomes import Outcome
-from bridge.store.messages.records import Claim, Confirmation, Records
+from bridge.store.messages.records import Claim, Records
 from bridge.store.scripts import SCRIPTS
 from tests.examples import examples
 from tests.property.test_transitions import (
@@ -26,22 +27,21 @@ from tests.property.test_transitions import (
     ttls_ms,
 )
 from tests.property.world import BORN_MS, World
+from tests.records import claim as a_claim
+from tests.records import draft as a_draft
 
 IDS = ("a", "b", "c d")
+drafts = st.builds(a_draft, id=st.just("given"), delay_ms=delays_ms, labels=labels)
 claims = st.builds(
-    Claim,
+    a_claim,
     id=st.sampled_from(IDS),
-    mode=st.just("in"),
-    when_ms=delays_ms,
     ttl_ms=ttls_ms,
     max_retry=retries,
     nonce=st.integers(1, 3),
-    fresh=st.just(0),
-    labels=labels,
     by=st.sampled_from(["", "-", "0f4c19a2b7de"]),
 )
 ready_direct_answer_by_envelope = st.tuples(
-    st.integers(0, 1), st.integers(0, 1), st.sampled_from([0, BORN_MS - 1, BORN_MS]), envelopes
+    st.booleans(), st.booleans(), st.sampled_from([0, BORN_MS - 1, BORN_MS]), envelopes
 )
 moments_ms = st.integers(-2_000, 2_000).map(lambda ms: BORN_MS + ms)
 copies = st.builds(
@@ -75,12 +75,12 @@ def ack(records: Records, copy: Copy) -> Call[Any]:
 Act = Callable[[Records, Copy], Call[Any]]
 acts = st.tuples(st.sampled_from((fire, lease, ack)), copies)
 rounds = st.tuples(
-    st.lists(claims, max_size=5),
+    st.lists(st.tuples(drafts, claims), max_size=5),
     st.lists(ready_direct_answer_by_envelope, max_size=5),
     st.lists(acts, max_size=8),
     lost_ids,
 )
-Rounds = list[tuple[list[Claim], list[tuple[int, int, int, bytes]], list[tuple[Act, Copy]], set[str]]]
+Rounds = list[tuple[list[tuple[Draft, Claim]], list[tuple[bool, bool, int, bytes]], list[tuple[Act, Copy]], set[str]]]
 
 
 @pytest.fixture(scope="module")
@@ -109,13 +109,14 @@ def ends(world: World, sent: Rounds, *, at_once: int) -> list[object]:
     answered: list[Outcome[Any]] = []
     records, topic = world.records, world.topic
     for claimed, said, acted, lost in sent:
-        outcomes = outcomes_of(world, [records.schedule(topic, one) for one in claimed], at_once)
+        schedules = [records.schedule(replace(draft, topic=topic), claim) for draft, claim in claimed]
+        outcomes = outcomes_of(world, schedules, at_once)
         created = [one.found for one in outcomes if one.verdict == "created"]
         confirmations = [
-            Confirmation(record.id, record.epoch, record.nonce, record.created_ms, *how)
-            for record, how in zip(created, said, strict=False)
+            records.confirm(record, ready=ready, direct=direct, answer_by_ms=answer_by_ms, envelope=envelope)
+            for record, (ready, direct, answer_by_ms, envelope) in zip(created, said, strict=False)
         ]
-        answered += [*outcomes, *outcomes_of(world, [records.confirm(topic, one) for one in confirmations], at_once)]
+        answered += [*outcomes, *outcomes_of(world, confirmations, at_once)]
         answered += outcomes_of(world, [act(records, replace(copy, topic=topic)) for act, copy in acted], at_once)
         for name in sorted(lost):
             world.lose(name)

@@ -17,6 +17,7 @@ from bridge.store.messages.timelines import transitions
 from bridge.store.messages.verdicts import FireVerdict
 from tests.property.test_transitions import DAY_MS, HOUR_MS, Transitions, connected_store
 from tests.property.world import BORN_MS, PlacedCopy, World
+from tests.records import draft
 
 
 @pytest.fixture
@@ -567,7 +568,7 @@ def test_record_notes_the_last_64_refused_copies(steps: Transitions) -> None:
     def refuse(count: int) -> list[Copy]:
         copies = [successor(record, Envelope(), nonce=world.nonce(), attempt=1, due_ms=0) for _ in range(count)]
         for copy in copies:
-            assert world.ask(world.records.replace(record, copy, envelope=b""))[0].verdict == "releasing"
+            assert world.ask(world.records.replace(record, copy, draft(), envelope=b""))[0].verdict == "releasing"
         return copies
 
     def verdict(copy: Copy) -> str:

@@ -46,14 +46,16 @@ from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.messages import envelopes as envelopes_kept
 from bridge.store.messages.outcomes import Outcome
-from bridge.store.messages.records import Claim as Asked
-from bridge.store.messages.records import Confirmation, Entry, NamedBefore
+from bridge.store.messages.records import NamedBefore
 from bridge.store.messages.timelines import transitions
-from bridge.store.messages.verdicts import FireVerdict, LeaseVerdict, ReplaceVerdict, RetryVerdict
+from bridge.store.messages.verdicts import FireVerdict, LeaseVerdict, ReplaceVerdict, RetryVerdict, ScheduleVerdict
 from tests.effective import effective
 from tests.examples import TIMES
 from tests.property import model
 from tests.property.world import Broker, Kept, PlacedCopy, World, one_of
+from tests.records import claim as a_claim
+from tests.records import draft
+from tests.records import record as a_record
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 FORGOTTEN_WITHIN_MS = 5_000  # real time expires keys too, so the set clock never stops this shortly before an expiry
@@ -285,20 +287,15 @@ class Transitions(RuleBasedStateMachine):
 
     # -- sending
 
-    def asked(self, name: str, *, delay_ms: int, ttl_ms: int, max_retry: int, labels: str = "") -> Asked:
-        fresh = name not in self.used
+    def asked(
+        self, name: str, *, delay_ms: int, ttl_ms: int, max_retry: int, labels: str = ""
+    ) -> Call[Outcome[ScheduleVerdict]]:
+        own_id = name if name in self.used else None  # one that nobody has used may be the bridge's
         self.used.add(name)
-        return Asked(
-            id=name,
-            mode="in",
-            when_ms=delay_ms,
-            ttl_ms=ttl_ms,
-            max_retry=max_retry,
-            nonce=self.world.nonce(),
-            fresh=int(fresh),
-            labels=labels,
-            by=TOKEN if max_retry else "-",
-        )
+        by = TOKEN if max_retry else "-"
+        asked = a_claim(id=name, ttl_ms=ttl_ms, max_retry=max_retry, nonce=self.world.nonce(), by=by)
+        sent = draft(topic=self.world.topic, id=own_id, delay_ms=delay_ms, labels=labels)
+        return self.world.records.schedule(sent, asked)
 
     @rule(
         name=ids,
@@ -324,7 +321,7 @@ class Transitions(RuleBasedStateMachine):
     ) -> None:
         wanted = model.scheduled(self.kept[name], self.world.now_ms)
         asked = self.asked(name, delay_ms=delay_ms, ttl_ms=ttl_ms, max_retry=max_retry, labels=labels)
-        outcome = self.run_script(name, self.world.records.schedule(self.world.topic, asked), twice=twice)
+        outcome = self.run_script(name, asked, twice=twice)
         assert outcome.verdict == wanted
         if wanted == "created":
             assert outcome.found.labels == labels
@@ -353,7 +350,7 @@ class Transitions(RuleBasedStateMachine):
             delay_ms += apart_ms
             wanted = model.scheduled(self.kept[name], self.world.now_ms)
             asked = self.asked(name, delay_ms=delay_ms, ttl_ms=ttl_ms, max_retry=max_retry)
-            outcome = self.run_script(name, self.world.records.schedule(self.world.topic, asked))
+            outcome = self.run_script(name, asked)
             assert outcome.verdict == wanted
             if wanted == "created":
                 self.claims.append(Claim(outcome.found, published, ready=False, direct=False))
@@ -370,17 +367,14 @@ class Transitions(RuleBasedStateMachine):
         self.claims.remove(claim)
         name = claim.record.id
         before, shown, claimed_ms = self.record(name), self.shown(name), self.kept[name].claimed_ms
-        confirmation = Confirmation(
-            id=name,
-            epoch=claim.record.epoch,
-            nonce=claim.record.nonce,
-            created_ms=claim.record.created_ms,
-            ready=int(claim.ready),
-            direct=int(claim.direct),
+        call = self.world.records.confirm(
+            claim.record,
+            ready=claim.ready,
+            direct=claim.direct,
             answer_by_ms=self.world.now_ms - 1 if late else self.world.now_ms,
             envelope=kept,
         )
-        outcome = self.run_script(name, self.world.records.confirm(self.world.topic, confirmation), twice=twice)
+        outcome = self.run_script(name, call, twice=twice)
         if before is None:
             assert outcome.verdict == "missing"
         elif outcome.verdict in ("confirmed", "unanswered"):
@@ -449,20 +443,19 @@ class Transitions(RuleBasedStateMachine):
         if dies:
             return
         copy, before, shown = placed.copy, self.record(name), self.shown(name)
-        entry = Entry(
+        entered = a_record(
+            topic=copy.topic,
             id=name,
             nonce=copy.nonce,
             created_ms=copy.created_ms,
             due_ms=copy.due_ms,
             expires_ms=copy.expires_ms,
             max_retry=copy.max_retry,
-            direct=int(placed.direct),
-            instant=0,
-            envelope=kept,
             labels=labels,
-            by=TOKEN if kept else "-",
         )
-        outcome = self.run_script(name, self.world.records.enter(self.world.topic, entry), twice=twice)
+        by = TOKEN if kept else "-"
+        call = self.world.records.enter(entered, direct=placed.direct, instant=False, envelope=kept, by=by)
+        outcome = self.run_script(name, call, twice=twice)
         assert outcome.verdict == model.entered(copy, before, self.world.now_ms)
         if outcome.verdict == "unanswered":
             return
@@ -949,7 +942,7 @@ class Transitions(RuleBasedStateMachine):
         announce = self.world.records.announce(copy, arrives_ms=due_ms, now_ms=now_ms)
         recorded = self.announced(record.id, announce, twice=twice)
         parked = self.put(record.id, later(copy, now_ms, CopyKind.MOVE), recorded=recorded)
-        call = self.world.records.replace(record, copy, envelope=kept)
+        call = self.world.records.replace(record, copy, draft(), envelope=kept)
         before = self.record(record.id)
         too_late = before is not None and model.is_releasing(before, now_ms)
         self.name_successor(record.id, call, record, parked, twice=twice, dies=dies, refused=too_late)

@@ -24,11 +24,12 @@ from ulid import ULID
 
 from bridge.local.redis import RedisNode
 from bridge.model.message import Envelope, Record, new_nonce
+from bridge.model.values import Draft
 from bridge.service.protocol.successors import first_copy
 from bridge.store.calls import MOST, Call
 from bridge.store.client import Store
 from bridge.store.keys import Keys
-from bridge.store.messages.records import Claim, Confirmation, Records
+from bridge.store.messages.records import Claim, Records
 from bridge.store.replies import binary
 
 TOPIC: Final = "orders"
@@ -54,7 +55,7 @@ for number = tonumber(ARGV[2]), ARGV[2] + ARGV[3] - 1 do
 end
 """
 
-Named = TypeVar("Named", Claim, Confirmation, Record)
+Named = TypeVar("Named", Claim, Record)
 
 
 @dataclass(kw_only=True)
@@ -105,27 +106,12 @@ class Scale:
         """Sends `count` messages with both scripts of a send. `named` is appended to the scripts' names in the
         table."""
         records = self.records
-        claims = [
-            Claim(
-                id=str(ULID()),
-                mode="in",
-                when_ms=delay_ms,
-                ttl_ms=-1,
-                max_retry=3,
-                nonce=new_nonce(),
-                fresh=int(named != GIVEN),
-                labels=labels,
-                by="-",
-            )
-            for _ in range(count)
-        ]
-        schedule, confirm = partial(records.schedule, TOPIC), partial(records.confirm, TOPIC)
+        claims = [Claim(str(ULID()), ttl_ms=-1, max_retry=3, nonce=new_nonce(), by="-") for _ in range(count)]
+        given_id = "given" if named == GIVEN else None
+        draft = Draft(topic=TOPIC, envelope=Envelope(), id=given_id, delay_ms=delay_ms, labels=labels)
+        schedule, confirm = partial(records.schedule, draft), partial(records.confirm, envelope=body)
         created = await self.each(f"schedule{named}", claims, schedule, "created", at_once)
-        confirmations = [
-            Confirmation(one.id, one.epoch, one.nonce, one.created_ms, ready=0, direct=0, answer_by_ms=0, envelope=body)
-            for one in created
-        ]
-        return await self.each(f"confirm{named}", confirmations, confirm, "confirmed", at_once)
+        return await self.each(f"confirm{named}", created, confirm, "confirmed", at_once)
 
     async def fill(self, waiting: int, body: bytes, label: str = "") -> float:
         """Makes `waiting` messages wait, with this label. Returns the bytes of memory that each takes."""

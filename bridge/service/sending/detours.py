@@ -14,13 +14,11 @@ from time import monotonic
 from typing import TypeGuard, assert_never
 
 from bridge.model.errors import StoreUnavailable, UnnamedVerdict
-from bridge.model.message import Record, State
+from bridge.model.message import State
 from bridge.service.context import Context
 from bridge.service.protocol.arrivals import FIRST_PAUSE_S, LONGEST_PAUSE_S, WITHIN_S, Arrivals
 from bridge.service.protocol.steps import Result
-from bridge.store.calls import Call
 from bridge.store.messages.outcomes import Outcome
-from bridge.store.messages.records import Confirmation
 from bridge.store.messages.verdicts import ConfirmVerdict, EnterVerdict, WithdrawVerdict
 
 Ended = ConfirmVerdict | EnterVerdict | WithdrawVerdict
@@ -87,7 +85,8 @@ class Detours:
         Raises:
             StoreUnavailable, UnnamedVerdict
         """
-        calls = [self._confirmed(result.found) for at in waiting if _is_on_its_way(result := results[at])]
+        # A second confirm changes nothing. Unlike `look`, its answer has no body.
+        calls = [self._records.confirm(result.found) for at in waiting if _is_on_its_way(result := results[at])]
         for at, outcome in zip(waiting, await self._store.run(calls), strict=True):
             match outcome.verdict:
                 case ConfirmVerdict.CONFIRMED:
@@ -96,23 +95,6 @@ class Detours:
                     pass  # the message has ended, and the record is of another message
                 case _:
                     assert_never(outcome.verdict)
-
-    def _confirmed(self, record: Record) -> Call[Outcome[ConfirmVerdict]]:
-        """Returns a call that confirms the send once more, which changes nothing. Unlike `look`, its answer has no
-        body."""
-        return self._records.confirm(
-            record.topic,
-            Confirmation(
-                id=record.id,
-                epoch=record.epoch,
-                nonce=record.nonce,
-                created_ms=record.created_ms,
-                ready=0,
-                direct=0,
-                answer_by_ms=0,
-                envelope=b"",
-            ),
-        )
 
 
 def _is_on_its_way(result: Result[Ended]) -> TypeGuard[Outcome[ConfirmVerdict]]:

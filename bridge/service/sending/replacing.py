@@ -104,9 +104,7 @@ class Replacing:
             Succeed(
                 announce=self._records.announce(copy, arrives_ms=copy.due_ms, now_ms=now_ms),
                 publication=later(copy, now_ms, CopyKind.MOVE),
-                name=self._records.replace(
-                    record, copy, instant=draft.deliver_at_ms is not None, envelope=packed, labels=draft.labels
-                ),
+                name=self._records.replace(record, copy, draft, envelope=packed),
             )
         )
         match outcome.verdict:

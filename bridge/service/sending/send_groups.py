@@ -50,7 +50,7 @@ from bridge.service.sending.made_ids import unclaimed
 from bridge.store.calls import Call
 from bridge.store.messages import envelopes
 from bridge.store.messages.outcomes import Outcome, read_envelope
-from bridge.store.messages.records import Claim, Confirmation, Entry
+from bridge.store.messages.records import Claim
 from bridge.store.messages.verdicts import (
     AbandonVerdict,
     ConfirmVerdict,
@@ -119,7 +119,7 @@ class SendGroups:
         sends: dict[int, _Send] = {}
         claiming: dict[int, SendRequest] = {}
         for at, request in enumerate(requests):
-            record = unclaimed(request.draft.topic, request.claim, latest_ms, least_ms=self._least_ms)
+            record = unclaimed(request.draft, request.claim, latest_ms, least_ms=self._least_ms)
             if record is None or self._refusing.get(request.home):
                 claiming[at] = request
             else:
@@ -135,7 +135,7 @@ class SendGroups:
     ) -> None:
         """Claims ids. Adds each request to `sends` if its id is claimed. For each other request, adds the result to
         `results`."""
-        calls = [self._records.schedule(request.draft.topic, request.claim) for request in requests.values()]
+        calls = [self._records.schedule(request.draft, request.claim) for request in requests.values()]
         try:
             answers = await self._store.run_each(calls, min(request.until_s for request in requests.values()))
         except StoreUnavailable as error:
@@ -206,7 +206,7 @@ class SendGroups:
         kept = envelopes.pack(
             draft.envelope,
             keep_body_max(self._settings, policy, of_wire=draft.of_wire),
-            digested=not request.claim.fresh,
+            digested=bool(draft.id),
         )
         if send.claimed:
             return Succeed(publication, self._confirm(request, record, publication, kept))
@@ -215,35 +215,24 @@ class SendGroups:
     def _enter(
         self, request: SendRequest, record: Record, publication: Publication, kept: bytes
     ) -> Call[Outcome[EnterVerdict]]:
-        entry = Entry(
-            id=record.id,
-            nonce=record.nonce,
-            created_ms=record.created_ms,
-            due_ms=record.due_ms,
-            expires_ms=record.expires_ms,
-            max_retry=record.max_retry,
-            direct=int(publication.kind is CopyKind.PLAIN),
-            instant=int(request.claim.mode == "at"),
+        return self._records.enter(
+            record,
+            direct=publication.kind is CopyKind.PLAIN,
+            instant=request.draft.deliver_at_ms is not None,
             envelope=kept,
-            labels=record.labels,
             by=request.claim.by,
         )
-        return self._records.enter(record.topic, entry)
 
     def _confirm(
         self, request: SendRequest, record: Record, publication: Publication, kept: bytes
     ) -> Call[Outcome[ConfirmVerdict]]:
-        confirmation = Confirmation(
-            id=record.id,
-            epoch=record.epoch,
-            nonce=record.nonce,
-            created_ms=record.created_ms,
-            ready=int(publication.route is Route.READY),
-            direct=int(publication.kind is CopyKind.PLAIN),
+        return self._records.confirm(
+            record,
+            ready=publication.route is Route.READY,
+            direct=publication.kind is CopyKind.PLAIN,
             answer_by_ms=self._answer_by_ms(request),
             envelope=kept,
         )
-        return self._records.confirm(record.topic, confirmation)
 
     def _answer_by_ms(self, request: SendRequest) -> int:
         """Returns the moment of Redis' clock, in Unix ms, after which the answer to a confirm would reach the caller

@@ -140,16 +140,11 @@ class Sending:
 
     def _request(self, draft: Draft, policy: Effective, until_s: float, answer_by_s: float = inf) -> SendRequest:
         ttl_ms = policy.ttl_of(draft)
-        absolute = draft.deliver_at_ms is not None
         claim = Claim(
             id=draft.id or new_ulid(),
-            mode="at" if absolute else "in",
-            when_ms=(draft.deliver_at_ms if absolute else draft.delay_ms) or 0,
             ttl_ms=-1 if ttl_ms is None else ttl_ms,
             max_retry=policy.retries_of(draft),
             nonce=new_nonce(),
-            fresh=int(not draft.id),
-            labels=draft.labels,
             by=self._records.by(),
         )
         return SendRequest(draft, policy, claim, self._records.keys.home(draft.topic, claim.id), until_s, answer_by_s)

@@ -129,12 +129,17 @@ end
 
 local function answer(verdict, r, extra)
   if not r then return { verdict, now, extra or 0 } end
-  if r[LABELS] then
-    local said = { verdict, now, extra or 0, unpack(r, STATE, REASON) }
-    said[#said + 1] = r[LABELS]
-    return said
-  end
-  return { verdict, now, extra or 0, unpack(r, STATE, REASON) }
+  local said = { verdict, now, extra or 0, unpack(r, STATE, REASON) }
+  if r[LABELS] then said[#said + 1] = r[LABELS] end
+  return said
+end
+
+-- Writes the values into a record that only searches and answers show, if it has none yet. `given`: the sender's labels as
+-- lines, or ''. Returns whether that changes the record.
+local function give(r, given)
+  if given == '' or r[LABELS] then return false end
+  r[LABELS] = given
+  return true
 end
 
 local function live(r) return r[STATE] >= WAITING and r[STATE] <= LEASED end

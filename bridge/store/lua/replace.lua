@@ -1,9 +1,9 @@
 -- Replaces a live message by another one under the same id, with its own due moment, body and limits, and no attempts.
 -- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce created_ms due_ms expires_ms
---       max_retry instant envelope new_labels ahead_ms by
+--       max_retry instant envelope given ahead_ms by
 --       instant '1': due_ms was given as an instant, and not by a delay. envelope '': there is nothing to keep.
---       new_labels: lines, or ''. ahead_ms: refuse to replace a message that fire.lua has released so much ahead of its
+--       given: as in `give`. ahead_ms: refuse to replace a message that fire.lua has released so much ahead of its
 --       due moment. by: who asks, as in _record.lua.
 -- Returns: replaced | stale (no longer live as this copy) | releasing (extra: ms until it is due) | unknown
 -- Promise: RabbitMQ confirmed the successor before. The copies of the replaced message are ghosts, and its lease ends.
@@ -28,7 +28,8 @@ if full then return full end
 r[KNOWN] = known_with(r, tonumber(ARGV[10]), true) -- it replaces also what Redis has forgotten
 r[EPOCH], r[NONCE], r[CREATED], r[EXPIRES], r[MAX_RETRY] = next_epoch, next_nonce, tonumber(ARGV[10]),
   tonumber(ARGV[12]), tonumber(ARGV[13])
-r[ATTEMPTS], r[REASON], r[CLAIMED], r[DELIVERED], r[LABELS] = 0, '', 0, nil, ARGV[16] ~= '' and ARGV[16] or nil
+r[ATTEMPTS], r[REASON], r[CLAIMED], r[DELIVERED], r[LABELS] = 0, '', 0, nil, nil
+give(r, ARGV[16])
 r[TERM] = ARGV[14] == '1' and due > now or nil
 timeline, sent_due = nil, nil
 note(r, ARGV[18], WAS_REPLACED, due - now, '')

@@ -1,14 +1,14 @@
 -- Restores a message from a backup.
 -- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce state created_ms due_ms expires_ms
---       attempts max_retry last_ms ended_ms forget_ms reason envelope labels by
+--       attempts max_retry last_ms ended_ms forget_ms reason envelope given by
 --       epoch, nonce: of the record in the backup. next_epoch, next_nonce: of the copy that the caller published; for a
 --       message that has ended, the later epoch of both records, and the nonce again. state: as in the record, but 1
---       for every live message. envelope '': there is nothing to keep. labels: lines, or ''. by: as in _record.lua.
+--       for every live message. envelope '': there is nothing to keep. given: as in `give`. by: as in _record.lua.
 -- Returns: restored | kept (the record is at least as new as the backup)
 -- Promise: a live message's copy is published before, and so is a dead letter. The copy may come before this: then the
--- record is its own, and only its kept envelope and its labels change. A message that has gone on since the backup never
--- changes. Running it twice changes the record once.
+-- record is its own, and only its kept envelope and the given values change. A message that has gone on since the backup
+-- never changes. Running it twice changes the record once.
 local epoch, created, state = tonumber(ARGV[6]), tonumber(ARGV[11]), tonumber(ARGV[10])
 local due, ended_ms, envelope = tonumber(ARGV[12]), tonumber(ARGV[17]), ARGV[20]
 local next_epoch, next_nonce = tonumber(ARGV[8]), tonumber(ARGV[9])
@@ -18,9 +18,8 @@ if r and r[CREATED] == created then
   if is(r, next_epoch, next_nonce) then
     local keeps = envelope ~= '' and r[KEPT] == '' and live(r)
     if keeps then keep(r, envelope) end
-    local labels_it = ARGV[21] ~= '' and not r[LABELS]
-    if labels_it then r[LABELS] = ARGV[21] end
-    if keeps or labels_it then save(r) end
+    local gives = give(r, ARGV[21])
+    if keeps or gives then save(r) end
     return answer('restored', r)
   end
 end
@@ -36,7 +35,7 @@ if r then
   if r[CREATED] ~= created then set_aside(r) end -- a letter of the same message is no other one
   free(r)
 end
-if ARGV[21] ~= '' then restored[LABELS] = ARGV[21] end
+give(restored, ARGV[21])
 if envelope ~= '' then keep(restored, envelope) end
 timeline, sent_due = nil, nil -- the backup has none
 note(restored, ARGV[22], WAS_RESTORED, state == WAITING and due - now or -1, '')

@@ -1,10 +1,10 @@
 -- Claims ids for sends: writes an unconfirmed record for each id, or finds the message that has the id.
 -- KEYS: message
 --       (then, for each further message, its record and envelope)
--- ARGV: now id retention_ms tombstone_ms until_ms mode when_ms ttl_ms max_retry nonce fresh labels by
+-- ARGV: now id retention_ms tombstone_ms until_ms mode when_ms ttl_ms max_retry nonce fresh given by
 --       (then, for each further message, its id and all from mode on)
 --       mode 'in': when_ms counts from now; 'at': when_ms is an instant. ttl_ms counts from the due moment, -1: none.
---       fresh '1': the bridge made the id for this send, so no record can exist. labels: lines, or ''.
+--       fresh '1': the bridge made the id for this send, so no record can exist. given: as in `give`.
 --       by: who sends, as in _record.lua.
 -- Returns: (for each) created | exists (a live message has the id, or one that ended before any send of it was answered
 --       with success; extra: 1 if none was, else 0)
@@ -12,7 +12,7 @@
 -- Promise: an answer 'exists' means that RabbitMQ has confirmed the message, or that its copy came. Running it twice
 -- with the same nonce changes the record once. A dead letter that had the id gets another id.
 local TAKE_OVER_AFTER_MS = 10000
-local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, fresh, labels, by)
+local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, fresh, given, by)
   nonce = tonumber(nonce)
   local r = load()
   if r then
@@ -40,7 +40,7 @@ local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, fresh, labels, 
   local claimed = make(r and r[EPOCH] + 1 or 1, nonce, now, due, ttl >= 0 and due + ttl or 0, 0, tonumber(max_retry))
   claimed[CLAIMED] = now
   if mode == 'at' and due > now then claimed[TERM] = true end
-  if labels ~= '' then claimed[LABELS] = labels end
+  give(claimed, given)
   if r then
     -- Without this claim's own moment: the claim may be withdrawn.
     claimed[LAST] = math.max(r[LAST], r[DUE])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from enum import StrEnum
 from typing import Any, Final, Generic, TypeVar
 
@@ -14,7 +15,8 @@ from bridge.store.messages.verdicts import LookVerdict
 from bridge.store.replies import Reply
 
 _STATES: Final = tuple(State)
-_FIELDS: Final = 14  # of a record without labels, in an answer
+_TEXTS_AT: Final = 13  # in a record of an answer: the state is first, then numbers, then texts
+_EMPTY: Final = ("",) * (len(fields(Record)) - len(("topic", "id")) - _TEXTS_AT)
 
 V = TypeVar("V", bound=StrEnum)
 V_co = TypeVar("V_co", bound=StrEnum, covariant=True)
@@ -71,16 +73,16 @@ def reader(verdicts: type[V]) -> Callable[[Call[Any], Any], Outcome[V]]:
     by_answer = {verdict.value.encode(): verdict for verdict in verdicts}
 
     def read(call: Call[Any], answer: Any) -> Outcome[V]:
-        verdict, now_ms, extra, *fields = answer
+        verdict, now_ms, extra, *values = answer
         try:
             named = by_answer[verdict]
         except KeyError:
             raise NoRule(call, verdict) from None
-        if not fields:
+        if not values:
             return Outcome(named, now_ms, extra, None)
-        labels = fields.pop().decode() if len(fields) > _FIELDS else ""
-        state, *numbers, reason = fields
-        values: Any = (_STATES[state], *numbers, reason.decode(), labels)
+        values[0] = _STATES[values[0]]
+        values[_TEXTS_AT:] = [text.decode() for text in values[_TEXTS_AT:]]
+        values += _EMPTY[len(values) - _TEXTS_AT :]  # an answer leaves out the last ones if they are empty
         return Outcome(named, now_ms, extra, Record(call.topic, call.args[1], *values))
 
     return read

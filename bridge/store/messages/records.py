@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from bridge.model import log_scope
 from bridge.model.filter import Order
-from bridge.model.message import Copy, Envelope, Record
-from bridge.model.values import AckVerdict
+from bridge.model.message import Copy, Envelope, Record, State
+from bridge.model.values import AckVerdict, Draft
 from bridge.store.calls import OWN_ARGS, Call, plain
 from bridge.store.keys import Keys
 from bridge.store.messages import envelopes, transitions
@@ -45,46 +45,36 @@ class NamedBefore(StrEnum):
 
 
 class Claim(NamedTuple):
-    """The arguments that only schedule.lua has. Its header explains them."""
+    """The values with which a draft claims an id, beside its own. lua/schedule.lua explains them."""
 
     id: str
-    mode: str
-    when_ms: int
     ttl_ms: int
     max_retry: int
     nonce: int
-    fresh: int
-    labels: str
     by: str
 
-
-class Confirmation(NamedTuple):
-    """The arguments that only confirm.lua has. Its header explains them."""
-
-    id: str
-    epoch: int
-    nonce: int
-    created_ms: int
-    ready: int
-    direct: int
-    answer_by_ms: int
-    envelope: bytes
-
-
-class Entry(NamedTuple):
-    """The arguments that only enter.lua has. Its header explains them."""
-
-    id: str
-    nonce: int
-    created_ms: int
-    due_ms: int
-    expires_ms: int
-    max_retry: int
-    direct: int
-    instant: int
-    envelope: bytes
-    labels: str
-    by: str
+    def record(self, draft: Draft, created_ms: int) -> Record:
+        """Returns the record that lua/schedule.lua would make at this moment, if the id were free."""
+        due_ms = created_ms + (draft.delay_ms or 0) if draft.deliver_at_ms is None else draft.deliver_at_ms
+        return Record(
+            topic=draft.topic,
+            id=self.id,
+            state=State.UNCONFIRMED,
+            epoch=1,
+            nonce=self.nonce,
+            created_ms=created_ms,
+            due_ms=due_ms,
+            expires_ms=due_ms + self.ttl_ms if self.ttl_ms >= 0 else 0,
+            attempts=0,
+            max_retry=self.max_retry,
+            arrives_ms=due_ms,
+            last_ms=due_ms,
+            lease_until_ms=0,
+            ended_ms=0,
+            forget_ms=0,
+            reason="",
+            labels=draft.labels,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,14 +107,32 @@ class Records:
             raise TypeError(f"{transition.script.name} takes {own}, not {tuple(args)}")
         return self._call_with(transition, topic, message_id, tuple(args[name] for name in own))
 
-    def schedule(self, topic: str, claim: Claim) -> Call[Outcome[of.ScheduleVerdict]]:
-        return self._call_with(transitions.SCHEDULE, topic, claim.id, claim[1:])
+    def schedule(self, draft: Draft, claim: Claim) -> Call[Outcome[of.ScheduleVerdict]]:
+        when = ("in", draft.delay_ms or 0) if draft.deliver_at_ms is None else ("at", draft.deliver_at_ms)
+        limits = (claim.ttl_ms, claim.max_retry)
+        own = (*when, *limits, claim.nonce, int(not draft.id), draft.labels, claim.by)
+        return self._call_with(transitions.SCHEDULE, draft.topic, claim.id, own)
 
-    def confirm(self, topic: str, confirmation: Confirmation) -> Call[Outcome[of.ConfirmVerdict]]:
-        return self._call_with(transitions.CONFIRM, topic, confirmation.id, confirmation[1:])
+    def confirm(
+        self,
+        record: Record,
+        *,
+        ready: bool = False,
+        direct: bool = False,
+        answer_by_ms: int = 0,
+        envelope: bytes = b"",
+    ) -> Call[Outcome[of.ConfirmVerdict]]:
+        how = (int(ready), int(direct), answer_by_ms, envelope)
+        own = (record.epoch, record.nonce, record.created_ms, *how)
+        return self._call_with(transitions.CONFIRM, record.topic, record.id, own)
 
-    def enter(self, topic: str, entry: Entry) -> Call[Outcome[of.EnterVerdict]]:
-        return self._call_with(transitions.ENTER, topic, entry.id, entry[1:])
+    def enter(
+        self, record: Record, *, direct: bool, instant: bool, envelope: bytes, by: str
+    ) -> Call[Outcome[of.EnterVerdict]]:
+        moments = (record.created_ms, record.due_ms, record.expires_ms)
+        how = (int(direct), int(instant), envelope)
+        own = (record.nonce, *moments, record.max_retry, *how, record.labels, by)
+        return self._call_with(transitions.ENTER, record.topic, record.id, own)
 
     def keep(self, record: Record, envelope: bytes) -> Call[Outcome[of.KeepVerdict]]:
         return self._call(
@@ -295,10 +303,8 @@ class Records:
             by=self.by(),
         )
 
-    def replace(
-        self, record: Record, copy: Copy, *, instant: bool = False, envelope: bytes, labels: str = ""
-    ) -> Call[Outcome[of.ReplaceVerdict]]:
-        """Puts a new message in place of a live one. `copy`: the copy of the new message. `instant`: as in `change`."""
+    def replace(self, record: Record, copy: Copy, draft: Draft, *, envelope: bytes) -> Call[Outcome[of.ReplaceVerdict]]:
+        """Puts a new message in place of a live one. `copy`: the copy of the new message."""
         return self._call(
             transitions.REPLACE,
             record.topic,
@@ -310,9 +316,9 @@ class Records:
             due_ms=copy.due_ms,
             expires_ms=copy.expires_ms,
             max_retry=copy.max_retry,
-            instant=int(instant),
+            instant=int(draft.deliver_at_ms is not None),
             envelope=envelope,
-            new_labels=labels,
+            given=draft.labels,
             ahead_ms=AHEAD_MS,
             by=self.by(),
         )
@@ -391,7 +397,7 @@ class Records:
             forget_ms=record.forget_ms,
             reason=record.reason,
             envelope=envelopes.pack(envelope, 0 if body is None else len(body)),
-            labels=record.labels,
+            given=record.labels,
             by=self.by(),
         )
 

@@ -26,26 +26,12 @@ from bridge.store.kept.topics_by_id import TopicsById
 from bridge.store.keys import INDEXES, Keys
 from bridge.store.messages import transitions
 from bridge.store.messages.outcomes import NoRule
-from bridge.store.messages.records import Claim, Confirmation, Entry, Records
+from bridge.store.messages.records import Records
 from bridge.store.messages.transitions import Transition
 from bridge.store.scripts import SCRIPTS, Script
+from tests.records import claim, draft
 from tests.records import record as a_record
 
-CLAIM = Claim("o-1", mode="in", when_ms=1, ttl_ms=-1, max_retry=3, nonce=9, fresh=1, labels="", by="-")
-CONFIRMATION = Confirmation("o-1", epoch=1, nonce=2, created_ms=3, ready=0, direct=0, answer_by_ms=0, envelope=b"")
-ENTRY = Entry(
-    "o-1",
-    nonce=2,
-    created_ms=3,
-    due_ms=4,
-    expires_ms=0,
-    max_retry=3,
-    direct=0,
-    instant=0,
-    envelope=b"",
-    labels="",
-    by="-",
-)
 RECORD_LUA = (files("bridge.store") / "lua" / "_record.lua").read_text()
 EACH_SCRIPT = pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 
@@ -87,9 +73,9 @@ def calls() -> dict[str, Call[Any]]:
     announced = records.announce(copy, arrives_ms=1, now_ms=0)
     assert announced is not None
     return {
-        "schedule": records.schedule(topic, CLAIM),
-        "confirm": records.confirm(topic, CONFIRMATION),
-        "enter": records.enter(topic, ENTRY),
+        "schedule": records.schedule(draft(topic=topic), claim()),
+        "confirm": records.confirm(record),
+        "enter": records.enter(record, direct=False, instant=False, envelope=b"", by="-"),
         "keep": records.keep(record, b""),
         "abandon": records.abandon(record),
         "withdraw": records.withdraw(record),
@@ -103,7 +89,7 @@ def calls() -> dict[str, Call[Any]]:
         "extend": records.extend(topic, message_id, epoch=None, lease_ms=1),
         "delete": records.delete(topic, message_id, release=False),
         "change": records.change(record, due_ms=1),
-        "replace": records.replace(record, copy, envelope=b""),
+        "replace": records.replace(record, copy, draft(), envelope=b""),
         "retry": records.retry(record, next_nonce=9, due_ms=1, attempts=1, reason=""),
         "bury": records.bury(record, next_nonce=9, attempts=1, reason=""),
         "replay": records.replay(copy, next_nonce=9, max_retry=3, expires_ms=0),
@@ -317,11 +303,6 @@ def test_a_messages_bucket_is_the_same_in_every_process_and_version() -> None:
     ids = ("o-1", "o-2", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
 
     assert [Keys("delay", 16).bucket(message_id) for message_id in ids] == [10, 0, 13]
-
-
-@pytest.mark.parametrize(("name", "message"), [("schedule", CLAIM), ("confirm", CONFIRMATION), ("enter", ENTRY)])
-def test_a_call_has_the_fields_that_the_header_names(name: str, message: Any) -> None:
-    assert message._fields == ("id", *SCRIPTS[name].args[5:])
 
 
 @pytest.mark.parametrize(
