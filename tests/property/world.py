@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import re
 from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,8 @@ BORN_MS = 4_102_444_800_000
 """The clock at the start of an example. It is later than any real clock, so no key expires while the example runs."""
 
 _PLACE: Any = re.compile(rb"(?:^!\d{13}|\n)\d{13}([^\n]*)(?:\n|$)")  # a due moment, then the id
+
+_TEXTS = [one.name for one in dataclasses.fields(Record) if one.type == "str" and one.name not in ("topic", "id")]
 
 RETENTION_MS, TOMBSTONE_MS = 3_600_000, 7 * 86_400_000
 
@@ -150,9 +153,9 @@ class World:
         if not fields:
             self.refused.pop(message_id, None)
         else:
-            state, *numbers, reason = fields[: int(NUMBERS["REASON"])]
-            labels = _field(fields, "LABELS") or b""
-            values: Any = (State(state), *numbers, reason.decode(), labels.decode())
+            state, *numbers = fields[: int(NUMBERS["FORGET"])]
+            texts = [(_field(fields, name.upper()) or b"").decode() for name in _TEXTS]
+            values: Any = (State(state), *numbers, *texts)
             stored = Record(self.topic, message_id, *values)
             due_ms = stored.created_ms + stored.due_ms
             record = replace(
