@@ -34,9 +34,13 @@ FEW_TICKS: Final = (
 management plugin collects its figures as rarely. Hundreds of idle queues would take a part of a core. `list_queues` and
 the management API then show counts of up to a minute ago."""
 
-FOR_A_RUN: Final = FEW_TICKS.removesuffix("]}].\n") + "]}, {ra, [{wal_max_size_bytes, 4294967296}]}].\n"
+FOR_A_RUN: Final = (
+    FEW_TICKS.removesuffix("]}].\n")
+    + ", {file_handles_high_watermark, 1000000}]}, {ra, [{wal_max_size_bytes, 4294967296}]}].\n"
+)
 """The same for a node that has the queues of a whole run. When the log of all quorum queues is full, RabbitMQ writes a
-segment of each queue, also of queues that were deleted since. On busy cores, all queues stood still for 10 s."""
+segment of each queue, also of queues that were deleted since. On busy cores, all queues stood still for 10 s. Before
+4.0 each quorum queue reserves three file handles, open or not: beyond the limit no connection is accepted."""
 
 
 @dataclass(frozen=True, kw_only=True)
