@@ -19,7 +19,7 @@ from bridge.metrics import flow
 from bridge.metrics.flow import Counted, Lateness
 from bridge.model.errors import Unavailable
 from bridge.model.message import SHOWN_STATES
-from bridge.model.values import Policy, Release
+from bridge.model.values import Policy
 from bridge.service.health.health import Health
 from bridge.service.pools.due_bins import EDGES_MS, DueBins, due_bins
 from bridge.service.pools.worker_rpc import WorkerRpc
@@ -140,7 +140,7 @@ async def _figures(service: Service) -> _PoolFigures | None:
         counted = await service.context.topics.counted(EDGES_MS)
     except Unavailable:
         return None
-    figures = {topic: topic_figures(*of_topic) for topic, of_topic in counted.items()}
+    figures = {topic: _topic_figures(*of_topic) for topic, of_topic in counted.items()}
     return _PoolFigures(figures, monotonic() - began_s)
 
 
@@ -161,21 +161,11 @@ def _summed(queues: list[dict[str, int] | None]) -> dict[str, int] | None:
     return sums
 
 
-def topic_figures(counted: Counts, policy: Policy) -> TopicFigures:
-    """Returns the figures of a topic. With direct release, RabbitMQ makes messages ready and no bridge updates their
-    records. So all waiting messages that are due count as ready."""
-    by_state = {state.label: count for state, count in zip(SHOWN_STATES, counted.by_state, strict=True)}
-    due = due_bins(counted.by_due)
-    overdue_ms, ready_ms = counted.oldest_waiting_ms, counted.oldest_ready_ms
-    if policy.release is Release.DIRECT:
-        by_state["ready"] += due.overdue
-        by_state["waiting"] -= due.overdue
-        due = DueBins(0, due.minute, due.hour, due.day, due.later)
-        overdue_ms, ready_ms = 0, max(overdue_ms, ready_ms)
+def _topic_figures(counted: Counts, policy: Policy) -> TopicFigures:
     return TopicFigures(
-        by_state=by_state,
-        due=due,
-        oldest_overdue_ms=0 if policy.paused else overdue_ms,
-        oldest_ready_ms=ready_ms,
+        by_state={state.label: count for state, count in zip(SHOWN_STATES, counted.by_state, strict=True)},
+        due=due_bins(counted.by_due),
+        oldest_overdue_ms=counted.oldest_waiting_ms,
+        oldest_ready_ms=counted.oldest_ready_ms,
         paused=policy.paused,
     )

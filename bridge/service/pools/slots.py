@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bridge.model.values import Release
 from bridge.service.context import Context
 
 
@@ -50,12 +49,7 @@ async def slots_of(context: Context) -> Slots:
     checkpoint = (await context.broker.depths()).get("checkpoint", 0)
     waits_ms = tuple(wait_ms for wait_ms, _ in depths.values())
     counted = await context.topics.counted(waits_ms)
-    # With direct release, RabbitMQ has made due messages ready, and no bridge updates their records.
-    rows = [
-        [0 if policy.release is Release.DIRECT else counts.by_due[0], *counts.by_due[1:]]
-        for counts, policy in counted.values()
-    ]
-    columns = [sum(column) for column in zip(*rows, strict=True)]
+    columns = [sum(column) for column in zip(*(counts.by_due for counts, _ in counted.values()), strict=True)]
     overdue, soon, *messages = columns or [0] * (len(waits_ms) + 2)
     slots = [
         Slot(context.pool, name, wait_ms, length, waiting)

@@ -1,7 +1,8 @@
-"""Converts the counts of a topic's messages in Redis to metrics. Pure."""
+"""Converts the counts of a topic's messages in Redis to the figures that operators see. Pure."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from bridge.metrics.states import TopicState
@@ -15,23 +16,26 @@ DUE_EDGES_MS: Final = (60_000, 3_600_000, 86_400_000)
 """The edges for `pages.counts`, which separate the values of the metrics' label `due`."""
 
 
-def topic_state(counted: Counts, policy: Policy) -> TopicState:
-    """Returns the state of a topic. While the topic is paused, no message counts as late, so `oldest_overdue_ms` is 0.
+def as_shown(counted: Counts, policy: Policy) -> Counts:
+    """Returns the counts as operators see them.
 
-    With direct release, RabbitMQ makes messages ready and no bridge updates their records. So all waiting messages that
-    are due count as ready.
+    While the topic is paused, no waiting message counts as late. With direct release, RabbitMQ makes messages ready and
+    no bridge updates their records. So all waiting messages that are due count as ready.
     """
-    by_state = {state.label: counted.by_state[SHOWN_STATES.index(state)] for state in _SHOWN}
-    by_due = dict(zip(_DUE, counted.by_due, strict=True))
-    oldest_overdue_ms, oldest_ready_ms = counted.oldest_waiting_ms, counted.oldest_ready_ms
     if policy.release is Release.DIRECT:
-        by_state["ready"] += by_due["overdue"]
-        by_state["waiting"] -= by_due["overdue"]
-        by_due["overdue"] = 0
-        oldest_overdue_ms, oldest_ready_ms = 0, max(oldest_overdue_ms, oldest_ready_ms)
+        overdue, *by_due = counted.by_due
+        by_state = counted.by_state.copy()
+        by_state[SHOWN_STATES.index(State.READY)] += overdue
+        by_state[SHOWN_STATES.index(State.WAITING)] -= overdue
+        return Counts(by_state, [0, *by_due], 0, max(counted.oldest_waiting_ms, counted.oldest_ready_ms))
+    return replace(counted, oldest_waiting_ms=0) if policy.paused else counted
+
+
+def topic_state(counted: Counts) -> TopicState:
+    """Returns the state of a topic for metrics. `counted`: as `as_shown` returns it."""
     return TopicState(
-        by_state=by_state,
-        by_due=by_due,
-        oldest_overdue_ms=0 if policy.paused else oldest_overdue_ms,
-        oldest_ready_ms=oldest_ready_ms,
+        by_state={state.label: counted.by_state[SHOWN_STATES.index(state)] for state in _SHOWN},
+        by_due=dict(zip(_DUE, counted.by_due, strict=True)),
+        oldest_overdue_ms=counted.oldest_waiting_ms,
+        oldest_ready_ms=counted.oldest_ready_ms,
     )

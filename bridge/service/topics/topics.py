@@ -10,10 +10,10 @@ from bridge.metrics.lateness import lateness_ms
 from bridge.metrics.states import TopicState
 from bridge.model.errors import BrokerUnavailable, NotFound, QueueMissing, TopicNotEmpty
 from bridge.model.message import SHOWN_STATES, State
-from bridge.model.values import Effective, Policy, Release, TopicInfo
+from bridge.model.values import Effective, Policy, TopicInfo
 from bridge.service.topics.maker import Maker
 from bridge.service.topics.policies import Policies
-from bridge.service.topics.topic_state import DUE_EDGES_MS, topic_state
+from bridge.service.topics.topic_state import DUE_EDGES_MS, as_shown, topic_state
 from bridge.service.topics.unroutable import Unroutable
 from bridge.store import pages
 from bridge.store.calls import Call
@@ -136,20 +136,22 @@ class Topics:
 
     async def states(self) -> dict[str, TopicState]:
         """Returns the numbers of messages by topic, for metrics. Raises StoreUnavailable."""
-        return {topic: topic_state(*counted) for topic, counted in (await self.counted(DUE_EDGES_MS)).items()}
+        return {topic: topic_state(counted) for topic, (counted, _) in (await self.counted(DUE_EDGES_MS)).items()}
 
     async def counted(self, edges_ms: tuple[int, ...]) -> dict[str, tuple[Counts, Effective]]:
-        """Returns the counts and the policy of each topic. `edges_ms`: as in `pages.counts`. Raises
-        StoreUnavailable."""
+        """Returns the counts, as operators see them, and the policy of each topic. `edges_ms`: as in `pages.counts`.
+        Raises StoreUnavailable."""
         topics = await self.names()
         policies = await self._policies.seen_all(topics)
-        counted: dict[str, tuple[Counts, Effective]] = {}
+        counts: list[Counts] = []
         for start in range(0, len(topics), _COUNTED_AT_ONCE):
             # Counts topics in portions, so that other tasks get their turns.
             some = topics[start : start + _COUNTED_AT_ONCE]
-            counts = await pages.counts(self._store, self._records, some, edges_ms=edges_ms)
-            counted |= zip(some, zip(counts, policies[start:], strict=False), strict=True)
-        return counted
+            counts += await pages.counts(self._store, self._records, some, edges_ms=edges_ms)
+        return {
+            topic: (as_shown(counted, policy), policy)
+            for topic, counted, policy in zip(topics, counts, policies, strict=True)
+        }
 
     async def info(self, topic: str) -> TopicInfo:
         """Returns one topic with its counts.
@@ -267,17 +269,12 @@ class Topics:
             [("ZREM", key, *some) for bucket, some in by_bucket.items() for key in self._keys.indexes(topic, bucket)]
         )
 
-    def _info(self, topic: str, counted: pages.Counts, policy: Effective) -> TopicInfo:
+    def _info(self, topic: str, counted: Counts, policy: Effective) -> TopicInfo:
+        counted = as_shown(counted, policy)
         overdue, *by_due = counted.by_due
-        counts = {state.label: count for state, count in zip(SHOWN_STATES, counted.by_state, strict=True)}
-        if policy.release is Release.DIRECT:
-            # With direct release, RabbitMQ makes messages ready, and no bridge updates their records.
-            counts["ready"] += overdue
-            counts["waiting"] -= overdue
-            overdue = 0
         return TopicInfo(
             topic=topic,
-            counts=counts,
+            counts={state.label: count for state, count in zip(SHOWN_STATES, counted.by_state, strict=True)},
             overdue=overdue,
             waiting_by_due=dict(zip((*_EDGES_MS, "beyond"), by_due, strict=True)),
             lateness_ms=lateness_ms(topic),

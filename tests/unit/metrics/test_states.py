@@ -5,7 +5,7 @@ from __future__ import annotations
 from bridge.metrics.states import States, TopicState
 from bridge.metrics.topics import OTHER, Labels
 from bridge.model.values import Policy, Release
-from bridge.service.topics.topic_state import topic_state
+from bridge.service.topics.topic_state import as_shown, topic_state
 from bridge.store.pages import Counts
 
 COUNTED = Counts(
@@ -50,7 +50,7 @@ def test_figures_of_topics_that_are_gone_are_absent() -> None:
 
 
 def test_counts_of_a_topic_become_its_figures() -> None:
-    assert topic_state(COUNTED, Policy()) == TopicState(
+    assert topic_state(as_shown(COUNTED, Policy())) == TopicState(
         by_state={"waiting": 15, "ready": 20, "leased": 3, "dead": 4},
         by_due={"overdue": 1, "minute": 2, "hour": 3, "day": 4, "later": 5},
         oldest_overdue_ms=1_500,
@@ -59,11 +59,11 @@ def test_counts_of_a_topic_become_its_figures() -> None:
 
 
 def test_nothing_is_overdue_while_a_topic_is_paused() -> None:
-    assert topic_state(COUNTED, Policy(paused=True)).oldest_overdue_ms == 0
+    assert topic_state(as_shown(COUNTED, Policy(paused=True))).oldest_overdue_ms == 0
 
 
 def test_due_messages_of_a_direct_topic_are_ready() -> None:
-    state = topic_state(COUNTED, Policy(release=Release.DIRECT))
+    state = topic_state(as_shown(COUNTED, Policy(release=Release.DIRECT)))
 
     assert (state.by_state["waiting"], state.by_state["ready"], state.by_due["overdue"]) == (14, 21, 0)
     assert (state.oldest_overdue_ms, state.oldest_ready_ms) == (0, 1_500)
