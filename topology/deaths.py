@@ -33,17 +33,15 @@ header, so each queue on a copy's way could hold the copy (https://github.com/ra
 class Death:
     """One entry of `x-death`: how often (`count`) and for which `reason` a message left a queue.
 
-    `exchange` and `routing_keys` are the exchange and the keys by which the message came to the queue.
-    `original_expiration` is the message's own `expiration` in ms, as text, which the broker removed when the message
-    first expired by it. `at_ms` is when the message left the queue, in whole seconds of the broker's clock, as Unix ms;
-    None: unknown.
+    `exchange` is the exchange by which the message came to the queue. `original_expiration` is the message's own
+    `expiration` in ms, as text, which the broker removed when the message first expired by it. `at_ms` is when the
+    message left the queue, in whole seconds of the broker's clock, as Unix ms; None: unknown.
     """
 
     queue: str
     reason: str
     count: int
     exchange: str
-    routing_keys: tuple[str, ...]
     original_expiration: str | None
     at_ms: int | None = None
 
@@ -60,9 +58,6 @@ def deaths(headers: Mapping[str, Any] | None) -> list[Death]:
             reason=_text(entry["reason"]),
             count=count if isinstance(count := entry.get("count"), int) else 1,
             exchange=_text(entry.get("exchange") or ""),
-            routing_keys=tuple(_text(key) for key in keys)
-            if isinstance(keys := entry.get("routing-keys"), list)
-            else (),
             original_expiration=_text(expiration) if (expiration := entry.get("original-expiration")) else None,
             at_ms=int(at.timestamp()) * 1_000 if isinstance(at := entry.get("time"), datetime) else None,
         )

@@ -7,7 +7,7 @@ environment.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, get_args
+from typing import Literal
 
 from topology import plan
 from topology.definitions import export
@@ -19,7 +19,6 @@ from topology.migration.survey import exchange_of
 from topology.names import Names
 
 PlainType = Literal["direct", "fanout", "headers", "topic"]
-PLAIN_TYPES: Final[tuple[str, ...]] = get_args(PlainType)
 
 
 class NotPrepared(TopologyError):

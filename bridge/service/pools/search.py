@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
@@ -114,18 +114,6 @@ class Search:
             if outcome.record is not None
         ]
         return Page(items=items, next_cursor=next_cursor)
-
-    async def batches(
-        self, wanted: Filter, *, sees: Sees, order: Order = Order.ASC, limit: int = 1_000, cursor: str | None = None
-    ) -> AsyncIterator[FoundPage]:
-        """Yields all pages of a search. A page may be empty. A message whose due moment changes meanwhile may be on two
-        pages, or on none. Raises as `page`."""
-        while True:
-            page = await self.page(wanted, sees=sees, order=order, limit=limit, cursor=cursor)
-            yield page
-            cursor = page.next_cursor
-            if cursor is None:
-                return
 
     def _context(self, topic: str) -> Context:
         return self._pools.serving(topic).context

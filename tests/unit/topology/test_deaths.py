@@ -30,7 +30,6 @@ def test_deaths_are_read_latest_first() -> None:
             reason="expired",
             count=2,
             exchange="delay.minutes",
-            routing_keys=(KEY,),
             original_expiration="500",
         ),
         Death(
@@ -38,7 +37,6 @@ def test_deaths_are_read_latest_first() -> None:
             reason="expired",
             count=1,
             exchange="delay.minutes",
-            routing_keys=(KEY,),
             original_expiration=None,
         ),
     ]
