@@ -76,29 +76,15 @@ async def _declare_queue(channel: Channel, queue: Queue) -> None:
 
 
 async def _bind(channel: Channel, binding: Binding) -> None:
+    of = commands.Queue if binding.destination_type == "queue" else commands.Exchange
     with _translated(binding.destination):
-        if binding.destination_type == "queue":
-            await channel.rpc(
-                commands.Queue.Bind(queue=binding.destination, exchange=binding.source, routing_key=binding.key)
-            )
-        else:
-            await channel.rpc(
-                commands.Exchange.Bind(destination=binding.destination, source=binding.source, routing_key=binding.key)
-            )
+        await channel.rpc(of.Bind(0, binding.destination, binding.source, binding.key))
 
 
 async def _unbind(channel: Channel, binding: Binding) -> None:
+    of = commands.Queue if binding.destination_type == "queue" else commands.Exchange
     with _translated(binding.destination):
-        if binding.destination_type == "queue":
-            await channel.rpc(
-                commands.Queue.Unbind(queue=binding.destination, exchange=binding.source, routing_key=binding.key)
-            )
-        else:
-            await channel.rpc(
-                commands.Exchange.Unbind(
-                    destination=binding.destination, source=binding.source, routing_key=binding.key
-                )
-            )
+        await channel.rpc(of.Unbind(0, binding.destination, binding.source, binding.key))
 
 
 async def _delete_queue(channel: Channel, queue: Queue) -> None:
