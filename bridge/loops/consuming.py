@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from bridge.broker.client.consumer import Consumer, Delivery
 from bridge.model.errors import BrokerUnavailable, QueueMissing
 from bridge.service.context import Context
+
+T = TypeVar("T")
 
 
 @asynccontextmanager
@@ -66,3 +68,23 @@ async def work(
     finally:
         for task in (closed, *repeating):
             task.cancel()
+
+
+async def next_batch(arrived: asyncio.Queue[T], most: int) -> list[T]:
+    """Waits for an item of the queue, and takes the items that have arrived, up to `most`."""
+    batch = [await arrived.get()]
+    while len(batch) < most and not arrived.empty():
+        batch.append(arrived.get_nowait())
+    return batch
+
+
+def again(arrived: asyncio.Queue[T], items: Sequence[T], after_s: float) -> None:
+    """Puts the items back after `after_s` seconds. `arrived`: the queue of this session, as a tag belongs to its
+    channel."""
+    if items:
+        asyncio.get_running_loop().call_later(after_s, _put, arrived, items)
+
+
+def _put(arrived: asyncio.Queue[T], items: Sequence[T]) -> None:
+    for item in items:
+        arrived.put_nowait(item)

@@ -18,7 +18,7 @@ import structlog
 from bridge.broker.client.consumer import Consumer, Delivery
 from bridge.broker.copies.classify import Unusable
 from bridge.broker.copies.submissions import Submission
-from bridge.loops.consuming import consuming, work
+from bridge.loops.consuming import again, consuming, next_batch, work
 from bridge.metrics.loops import REFUSED
 from bridge.model.errors import Unavailable
 from bridge.service.context import Context
@@ -54,9 +54,7 @@ class Ingress:
 
     async def run_once(self, consumer: Consumer) -> None:
         """Waits for a message, and accepts a batch of the messages that have arrived."""
-        batch = [await self._arrived.get()]
-        while len(batch) < _BATCH and not self._arrived.empty():
-            batch.append(self._arrived.get_nowait())
+        batch = await next_batch(self._arrived, _BATCH)
         groups: list[Sequence[_Arrival]] = [[one for one in batch if isinstance(one, Unusable)]]
         groups += self._acceptance.apart([one for one in batch if isinstance(one, Submission)])
         for group in groups:
@@ -79,10 +77,10 @@ class Ingress:
                     left.remove(submission)
                 self._note(accepted.errors)
                 self.status.mended(one.message_id for one in submissions if one not in left)
-            self._again(left, _RETRY_S)
+            again(self._arrived, left, _RETRY_S)
         except Unavailable as error:
             self.status.waits(error)
-            self._again(left, _RETRY_S)
+            again(self._arrived, left, _RETRY_S)
         except Exception as error:  # noqa: BLE001 - the status logs it
             if len(left) > 1:
                 # One message is at fault. It must not hold up the others.
@@ -91,18 +89,13 @@ class Ingress:
                 return
             one = left[0] if left else None
             self.status.failed(error, item=one.message_id if isinstance(one, Submission) else "")
-            self._again(left, _FAILED_AGAIN_S)
+            again(self._arrived, left, _FAILED_AGAIN_S)
 
     def _note(self, errors: Sequence[Unavailable]) -> None:
         if not errors:
             self.status.working()
         for error in errors:
             self.status.waits(error)
-
-    def _again(self, arrivals: Sequence[_Arrival], after_s: float) -> None:
-        if arrivals:
-            # Into the queue of this session: a tag belongs to its channel.
-            asyncio.get_running_loop().call_later(after_s, _put, self._arrived, arrivals)
 
     async def _refuse(self, consumer: Consumer, arrival: _Arrival, reason: str) -> None:
         await self._releases.refuse(arrival.original, reason)
@@ -129,8 +122,3 @@ class Ingress:
                 await work(consumer, self.run_once, at_once=_AT_ONCE, beside=[forgetting])
             finally:
                 await self._acceptance.end()
-
-
-def _put(queue: asyncio.Queue[_Arrival], arrivals: Sequence[_Arrival]) -> None:
-    for arrival in arrivals:
-        queue.put_nowait(arrival)

@@ -8,13 +8,12 @@ in this loop; acks of other topics do not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import NoReturn, assert_never
 
 import structlog
 
 from bridge.broker.client.consumer import Consumer, Delivery
-from bridge.loops.consuming import consuming, work
+from bridge.loops.consuming import again, consuming, next_batch, work
 from bridge.metrics.messages import acked
 from bridge.model.errors import StoreUnavailable, UnnamedVerdict
 from bridge.model.message import valid_id, valid_topic
@@ -45,9 +44,7 @@ class AckListener:
 
     async def run_once(self, consumer: Consumer) -> None:
         """Waits for an ack, and records a batch of the acks that have arrived."""
-        batch = [await self._arrived.get()]
-        while len(batch) < _BATCH and not self._arrived.empty():
-            batch.append(self._arrived.get_nowait())
+        batch = await next_batch(self._arrived, _BATCH)
         acks = [
             (delivery.routing_key, delivery.properties.message_id or "", delivery)
             for delivery in batch
@@ -79,10 +76,8 @@ class AckListener:
                     case _:
                         assert_never(outcome.verdict)
             consumer.ack(done)
-        if later:
-            # Into the queue of this session: a tag belongs to its channel.
-            asyncio.get_running_loop().call_later(_RETRY_S, _put, self._arrived, later)
-        elif acks:
+        again(self._arrived, later, _RETRY_S)
+        if acks and not later:
             self.status.working()
 
     async def _session(self) -> NoReturn:
@@ -97,8 +92,3 @@ class AckListener:
         async with consuming(self._context, queue, "acks", prefetch=_PREFETCH, received=received) as consumer:
             self.status.working()
             await work(consumer, self.run_once)
-
-
-def _put(arrived: asyncio.Queue[Delivery], deliveries: Sequence[Delivery]) -> None:
-    for delivery in deliveries:
-        arrived.put_nowait(delivery)
