@@ -9,7 +9,8 @@ from math import inf
 from time import monotonic
 from typing import Final
 
-_LEAST_STEP_MS: Final = 1_000
+from bridge.model.clock_step import STEP_MS
+
 _MOST_STEPS: Final = 4
 
 
@@ -112,7 +113,7 @@ class StoreClock:
     def _note_step(self, server: str, ahead_ms: float) -> None:
         """Notes a jump of a server's clock if it is a second or more. `ahead_ms`: the smallest jump that explains the
         answer; negative for a jump back."""
-        if abs(ahead_ms) >= _LEAST_STEP_MS:
+        if abs(ahead_ms) >= STEP_MS:
             self.steps.append(ClockStep(server, ahead_ms, monotonic()))
             stepped_ms, lowest_ms = self._stepped_ms.get(server, (0.0, 0.0))
             stepped_ms += ahead_ms

@@ -9,14 +9,13 @@ from typing import Final
 
 from bridge.broker.copies.bundles import Entry, Index
 from bridge.broker.copies.windows import NEAR_MS
+from bridge.model.clock_step import STEP_MS
 from bridge.model.message import CopyKind
 
 EARLY_AT_MOST_MS: Final = 5_000
 """The wheel brings a copy a fifth of a second early at most. If a copy seems to be earlier than this by the clock of
 Redis, that clock was set back. Then the checkpoint asks Redis again after this time. If it parked the copy until the
 due moment by that clock, the message would be late by as much as the clock is wrong."""
-
-STEP_MS: Final = 1_000  # if a clock is wrong by less, the checkpoint simply waits
 
 _TOGETHER_MS: Final = 10  # a batch takes about as long, so copies that are due within it are taken together
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, assert_never
+from typing import assert_never
 
 from bridge.broker.copies.classify import Due, Returned
 from bridge.loops.checkpoint.cases import Case, Item
 from bridge.loops.checkpoint.verdicts import Asked, Counted
 from bridge.metrics.messages import DEAD, EXPIRED, GHOSTS, LEASES_EXPIRED, RETRIED, released
+from bridge.model.clock_step import STEP_MS
 from bridge.model.message import CopyKind
 from bridge.store.clock import StoreClock
-
-_STEP_MS: Final = 1_000  # if a clock is wrong by less, the checkpoint simply waits
 
 
 def count(case: Case, counts: Counted | None, clock: StoreClock) -> None:
@@ -26,7 +25,7 @@ def count(case: Case, counts: Counted | None, clock: StoreClock) -> None:
         LEASES_EXPIRED.add(topic)
     match counts:
         case Counted.RELEASED:
-            clock.overruled += item.copy.due_ms - outcome.now_ms > _STEP_MS
+            clock.overruled += item.copy.due_ms - outcome.now_ms > STEP_MS
             now_ms = clock.now_ms() if case.arrived_ms is None else case.arrived_ms
             released(topic, now_ms - max(item.copy.due_ms, outcome.found.due_ms))
         case Counted.GHOST:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bridge.broker.copies.classify import Arrival, Bundle, Due
-from bridge.broker.copies.open_bundle import STEP_MS
 from bridge.broker.publications import short_ms
 from bridge.loops.checkpoint.verdicts import HELD_AT_MOST_MS
+from bridge.model.clock_step import STEP_MS
 from bridge.model.message import CopyKind
 from bridge.store.messages.records import AHEAD_MS
 

@@ -7,7 +7,7 @@ from time import time
 from typing import Final
 
 from bridge.broker.copies.classify import Bundle, Due, Unusable, due_of
-from bridge.broker.copies.open_bundle import STEP_MS, OpenBundle
+from bridge.broker.copies.open_bundle import OpenBundle
 from bridge.broker.copies.windows import NEAR_MS
 from bridge.broker.publications import short_ms
 from bridge.loops.checkpoint.batches import RETRY_MS
@@ -15,6 +15,7 @@ from bridge.loops.checkpoint.bundle_refs import BundleRefs
 from bridge.loops.checkpoint.flight import AT_ONCE
 from bridge.loops.checkpoint.moments import ask_at_ms, early_ms
 from bridge.loops.checkpoint.parking import Parking
+from bridge.model.clock_step import STEP_MS
 from bridge.settings.settings import Settings
 
 # The most unfinished copies out of bundles, in addition to the batches in flight. While Redis is away, this stops the

@@ -18,6 +18,7 @@ from bridge.broker.copies.copies import from_properties
 from bridge.broker.publications import Publication, Route, parked_ms
 from bridge.broker.ready.taken import Taken
 from bridge.metrics.messages import DELIVERED, EXPIRED, GHOSTS
+from bridge.model.clock_step import STEP_MS
 from bridge.model.errors import Unavailable
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, CopyKind, Envelope, Message
@@ -36,8 +37,6 @@ from bridge.tracing.context import OF_RELEASE
 
 AHEAD_PARKED_MS: Final = 1_000
 """How long a copy that is newer than its record stays in the wheel before the bridge asks Redis about it again."""
-
-_STEP_MS: Final = 1_000  # if a clock is wrong by less, the bridge simply waits
 
 LeaseMs = int | Callable[[Envelope], int | None] | None
 """How long a lease lasts, in ms; a function reads this from the message. None, also from the function: the topic's
@@ -177,7 +176,7 @@ class Leasing:
     def _waited(self, delivery: Taken, copy: Copy, now_ms: int) -> bool:
         """Whether the copy came straight out of the wheel after its whole delay, and yet is not due by the clock. Then
         the clock is wrong."""
-        return copy.due_ms - now_ms > _STEP_MS and self._broker.has_waited(delivery.message, copy.id)
+        return copy.due_ms - now_ms > STEP_MS and self._broker.has_waited(delivery.message, copy.id)
 
     def _leased(self, work: _Lease, settlement: Settlement[LeaseVerdict]) -> Leased | Unavailable | None:
         """Returns the result of a lease. Takes over the delivery if it stays unacknowledged."""

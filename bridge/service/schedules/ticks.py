@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from bridge.model.clock_step import STEP_MS
 from bridge.model.message import Message, State
 from bridge.service.schedules.spans import Span
 from bridge.service.schedules.timing import Tick, Timing, between, latest, ticks
@@ -30,8 +31,6 @@ MOST_TICKS: Final = 100
 """The most ticks that a plan sends. The next plan goes on behind them."""
 
 MOST_MISSED: Final = 1_000
-
-_STEP_MS: Final = 1_000  # if a clock is wrong by less, the planner simply waits
 
 
 class Missed(StrEnum):
@@ -114,7 +113,7 @@ def lead_ms(rules: Rules) -> int:
 def latest_position_ms(rules: Rules, now_ms: int) -> int:
     """Returns the latest position that a plan can have at `now_ms`, in Unix ms. If a schedule has a later position,
     Redis' clock was ahead when the schedule was planned."""
-    return now_ms + lead_ms(rules) + _STEP_MS
+    return now_ms + lead_ms(rules) + STEP_MS
 
 
 def wake_ms(timing: Timing, rules: Rules, name: str, position_ms: int) -> int | None:

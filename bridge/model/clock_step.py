@@ -1,0 +1,8 @@
+"""Sets the limit between the small error of a clock and a clock that was set."""
+
+from __future__ import annotations
+
+from typing import Final
+
+STEP_MS: Final = 1_000
+"""If a clock is wrong by less, the bridge simply waits. The scripts of Redis have the same limit (`_record.lua`)."""
