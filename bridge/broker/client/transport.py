@@ -28,7 +28,7 @@ _MOST_BYTES: Final = 64 * 1024 * 1024
 _MOST_CHANNELS: Final = 65_535
 _SILENT_BEATS: Final = 3
 _INTERNAL_ERROR: Final = 541
-_STALLED_S: Final = 1.0  # a timer that comes so much too late shows that this process was stopped, not the server
+_STOPPED_S: Final = 1.0  # a timer that comes so much too late shows that this process was stopped, not the server
 
 
 _clock = asyncio.get_running_loop  # which has the time, and timers
@@ -183,7 +183,7 @@ class Transport(asyncio.BufferedProtocol):
         if not self.is_open:
             return
         now_s = _clock().time()
-        if now_s - due_s < _STALLED_S and now_s - self._heard_s > _SILENT_BEATS * (heartbeat_s + 1):
+        if now_s - due_s < _STOPPED_S and now_s - self._heard_s > _SILENT_BEATS * (heartbeat_s + 1):
             self.abort(BrokerUnavailable(f"RabbitMQ was silent for {now_s - self._heard_s:.0f} s"))
             return
         self.write(frames.HEARTBEAT)
