@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -16,6 +15,7 @@ from starlette.types import Receive, Scope
 from bridge.access.caller import ANYBODY, Caller
 from bridge.http import exact_json, off_loop, reading, request_id
 from bridge.http.bodies import body_of
+from bridge.http.cancel_on_disconnect import unless_gone
 from bridge.http.errors import EncodedBody
 from bridge.http.problems import ProblemType, answer_of
 from bridge.http.v1.contract import queries
@@ -133,26 +133,15 @@ class ApiCall:
         return await body_of(self._receive)
 
     async def while_connected(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Returns the result of the work. Cancels the work when the client disconnects. Read the body first.
+        """Returns the result of the work, which is not None. Cancels the work when the client disconnects. Read the
+        body first.
 
         Raises:
             ClientDisconnect: the client disconnected.
         """
-        working = asyncio.ensure_future(work)
-        gone = asyncio.ensure_future(self._gone())
-        try:
-            await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                return working.result()
+        if (result := await unless_gone(self._receive, work)) is None:
             raise ClientDisconnect
-        finally:
-            working.cancel()
-            gone.cancel()
-            await asyncio.wait((working, gone))
-
-    async def _gone(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+        return result
 
 
 def _no_step(field: str, name: str) -> str:

@@ -9,10 +9,10 @@ from uuid import uuid4
 
 from bridge.access.caller import Caller
 from bridge.http import trace_context
+from bridge.http.cancel_on_disconnect import unless_gone
 from bridge.http.wires import digested_names
 from bridge.http.wires.camellia.monitor import Monitor
 from bridge.http.wires.camellia.spring import Params
-from bridge.http.wires.cancel_on_disconnect import unless_gone
 from bridge.model.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from bridge.model.message import Envelope, Message, State, id_of
 from bridge.model.values import MAX_DELAY_MS, Draft, Leased
@@ -141,7 +141,7 @@ class Calls:
         lease_ms = min(timeout_ms, MAX_DELAY_MS) if timeout_ms > 0 else _LEASE_MS
         batch = min(batch, _LARGEST_BATCH) if batch > 0 else 1
         leasing = self._lease(topic, batch, wait_ms, lease_ms)
-        leased = await unless_gone(params.request, leasing) or [] if wait_ms else await leasing
+        leased = await unless_gone(params.request.receive, leasing) or [] if wait_ms else await leasing
         records = [delivery.message.record for delivery in leased]
         self._monitor.count_pulled(
             topic, [max(0, record.lease_until_ms - lease_ms - record.due_ms) for record in records]

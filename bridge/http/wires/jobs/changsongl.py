@@ -29,12 +29,13 @@ from bridge.access.errors import Refused
 from bridge.access.token import Scope
 from bridge.http import trace_context
 from bridge.http.bodies import body_of
+from bridge.http.cancel_on_disconnect import unless_gone
 from bridge.http.guard import Guard
 from bridge.http.problems import KINDS
-from bridge.http.wires.cancel_on_disconnect import unless_gone
+from bridge.http.wires import go_json
 from bridge.http.wires.digested_names import topic_of
-from bridge.http.wires.jobs import go_json, job_messages
-from bridge.http.wires.jobs.go_json import BOOL, STRING, UINT, GoJsonError, GoType
+from bridge.http.wires.go_json import BOOL, STRING, UINT, GoJsonError, GoType
+from bridge.http.wires.jobs import job_messages
 from bridge.http.wires.jobs.job_messages import LONGEST_S, Job
 from bridge.model.errors import BridgeError, Conflict, NotFound
 from bridge.model.message import Message, State, id_of
@@ -54,10 +55,6 @@ _JOB: Final = {
     "override": BOOL,
 }
 _CONSUME: Final = Need(scope=Scope.CONSUME)
-
-
-class _Failure(Exception):
-    """A call failed. The error's text becomes the message of the answer."""
 
 
 def router(service: Pools, guard: Guard) -> APIRouter:
@@ -87,7 +84,7 @@ def router(service: Pools, guard: Guard) -> APIRouter:
             return _answer(KINDS[type(error)].status, error.headers, success=False, message=str(error))
         except GoJsonError as error:
             return _answer(success=False, message=f"body invalid: {error}")
-        except (_Failure, BridgeError) as error:
+        except BridgeError as error:
             return _answer(success=False, message=str(error))
         return _answer(success=True, message="ok", **answer)
 
@@ -99,7 +96,8 @@ def router(service: Pools, guard: Guard) -> APIRouter:
 
 
 class _Calls:
-    """Carries out the calls of the wire. A call that fails raises _Failure, GoJsonError or a BridgeError."""
+    """Carries out the calls of the wire. A call that fails raises GoJsonError or a BridgeError, whose text becomes the
+    answer's message."""
 
     def __init__(self, service: Pools) -> None:
         self._service = service
@@ -121,10 +119,10 @@ class _Calls:
         if given.get("override"):
             message = await self._find(topic, job.id)
             if message is None or message.record.state.ended:
-                raise _Failure("job is not exists")
+                raise BridgeError("job is not exists")
             await self._service.serving(draft.topic).replacing.put(draft, caller.maker, waits=True)
         elif (await self._service.serving(draft.topic).sending.send(draft, caller.maker)).replayed:
-            raise _Failure("job is exists")
+            raise BridgeError("job is exists")
         return {}
 
     async def pop(self, request: Request, caller: Caller, topic: str, _: str) -> dict[str, Any]:
@@ -136,7 +134,7 @@ class _Calls:
         pulling = self._service.serving(name).pulling.pull(
             [name], limit=1, wait_ms=wait_s * 1_000, lease_ms=job_messages.lease_ms
         )
-        leased = await unless_gone(request, pulling) or []
+        leased = await unless_gone(request.receive, pulling) or []
         if not leased:
             return {"data": None}
         job = job_messages.job_of(leased[0].message)
@@ -161,7 +159,7 @@ class _Calls:
         job, but its client may still finish it.
 
         Raises:
-            _Failure: there is no such job, or a name is too long.
+            BridgeError: there is no such job, or a name is too long.
         """
         _check(
             "uri",
@@ -171,7 +169,7 @@ class _Calls:
         caller.check(topic_of(topic))
         message = await self._find(topic, job_id)
         if message is None or not (_is_popped_once(message) or not message.record.state.ended):
-            raise _Failure("job is not exists")
+            raise BridgeError("job is not exists")
         return message
 
     async def _find(self, topic: str, job_id: str) -> Message | None:
@@ -196,7 +194,7 @@ def _invalid(field: str, value: str, longest: int) -> str | None:
 
 def _check(where: str, *messages: str | None) -> None:
     if errors := [message for message in messages if message]:
-        raise _Failure(f"{where} invalid: " + "\n".join(errors))
+        raise BridgeError(f"{where} invalid: " + "\n".join(errors))
 
 
 def _timeout_s(request: Request) -> int:
@@ -204,7 +202,7 @@ def _timeout_s(request: Request) -> int:
     value = query.get("timeout", [""])[0]
     if value and not re.fullmatch("[0-9]{1,19}", value):
         quoted = go_json.marshal(value[:200]).decode()
-        raise _Failure(f"query invalid: strconv.ParseUint: parsing {quoted}: invalid syntax")
+        raise BridgeError(f"query invalid: strconv.ParseUint: parsing {quoted}: invalid syntax")
     return min(int(value or 0), _LONGEST_WAIT_S)
 
 

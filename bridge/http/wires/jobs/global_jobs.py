@@ -20,7 +20,7 @@ from fastapi import Request
 
 from bridge.access.caller import Caller
 from bridge.http import trace_context
-from bridge.http.wires.cancel_on_disconnect import unless_gone
+from bridge.http.cancel_on_disconnect import unless_gone
 from bridge.http.wires.digested_names import topic_of
 from bridge.http.wires.jobs import job_messages
 from bridge.http.wires.jobs.job_messages import Job
@@ -79,7 +79,7 @@ class GlobalJobs:
         pulling = self._service.serving_all(topics).pulling.pull(
             topics, limit=1, wait_ms=wait_ms, lease_ms=job_messages.lease_ms
         )
-        leased = await unless_gone(request, pulling) or []
+        leased = await unless_gone(request.receive, pulling) or []
         if not leased:
             return None
         record, job = leased[0].message.record, job_messages.job_of(leased[0].message)

@@ -25,9 +25,10 @@ from bridge.access.errors import Refused
 from bridge.access.token import Scope
 from bridge.http.guard import Guard
 from bridge.http.problems import KINDS
-from bridge.http.wires.jobs import go_json, job_messages
+from bridge.http.wires import go_json
+from bridge.http.wires.go_json import INT64, STRING, GoJsonError
+from bridge.http.wires.jobs import job_messages
 from bridge.http.wires.jobs.global_jobs import GlobalJobs
-from bridge.http.wires.jobs.go_json import INT64, STRING, GoJsonError
 from bridge.http.wires.jobs.job_messages import Job
 from bridge.model.errors import BridgeError, InvalidRequest
 
@@ -48,10 +49,6 @@ _JOB: Final = {"topic": STRING, "id": STRING, "delay": INT64, "ttr": INT64, "bod
 _CONSUME: Final = Need(scope=Scope.CONSUME)
 
 
-class _Failure(Exception):
-    """A call failed. The error's text becomes the message of the answer."""
-
-
 def router(service: Pools, guard: Guard) -> APIRouter:
     routes = APIRouter(include_in_schema=False)
     calls = _Calls(service)
@@ -66,7 +63,7 @@ def router(service: Pools, guard: Guard) -> APIRouter:
                 return _answer(status, str(error), status=status, headers=error.headers)
             except GoJsonError:
                 return _answer(1, "解析json失败")
-            except (_Failure, BridgeError) as error:
+            except BridgeError as error:
                 return _answer(1, str(error))
             return _answer(0, message, data)
 
@@ -81,7 +78,8 @@ def router(service: Pools, guard: Guard) -> APIRouter:
 
 
 class _Calls:
-    """Carries out the calls of the wire. A call that fails raises _Failure, GoJsonError or a BridgeError."""
+    """Carries out the calls of the wire. A call that fails raises GoJsonError or a BridgeError, whose text becomes the
+    answer's message."""
 
     def __init__(self, service: Pools) -> None:
         self._service = service
@@ -97,13 +95,13 @@ class _Calls:
             body=_trimmed(given, "body"),
         )
         if not job.id:
-            raise _Failure("job id不能为空")
+            raise BridgeError("job id不能为空")
         if not job.topic:
-            raise _Failure("topic 不能为空")
+            raise BridgeError("topic 不能为空")
         if not 0 < job.delay_s <= _LONGEST_DELAY_S:
-            raise _Failure("delay 取值范围1 - (2^31 - 1)")
+            raise BridgeError("delay 取值范围1 - (2^31 - 1)")
         if not 0 < job.ttr_s <= _LONGEST_TTR_S:
-            raise _Failure("ttr 取值范围1 - 86400")
+            raise BridgeError("ttr 取值范围1 - 86400")
         await self._jobs.push(job, request, caller)
         return "添加成功", None
 
@@ -111,7 +109,7 @@ class _Calls:
         given = await go_json.read(request, "TopicRequest", {"topic": STRING})
         topics = [topic for part in given.get("topic", "").split(",") if (topic := part.strip(go_json.SPACE))]
         if not topics:
-            raise _Failure("topic不能为空")
+            raise BridgeError("topic不能为空")
         if len(topics) > _MAX_TOPICS:
             raise InvalidRequest.of("topic", len(topics), _MAX_TOPICS, f"must name at most {_MAX_TOPICS} topics")
         job = await self._jobs.pop(topics, request, caller, wait_ms=_WAIT_MS)
@@ -138,7 +136,7 @@ class _Calls:
 async def _job_id(request: Request) -> str:
     given = await go_json.read(request, "IdRequest", {"id": STRING})
     if not (job_id := _trimmed(given, "id")):
-        raise _Failure("job id不能为空")
+        raise BridgeError("job id不能为空")
     return job_id
 
 

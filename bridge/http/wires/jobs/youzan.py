@@ -23,9 +23,9 @@ from bridge.access.errors import Refused
 from bridge.access.token import Scope
 from bridge.http.guard import Guard
 from bridge.http.problems import KINDS
-from bridge.http.wires.jobs import go_json
+from bridge.http.wires import go_json
+from bridge.http.wires.go_json import ANY, INT64, STRING, GoJsonError
 from bridge.http.wires.jobs.global_jobs import GlobalJobs
-from bridge.http.wires.jobs.go_json import ANY, INT64, STRING, GoJsonError
 from bridge.http.wires.jobs.job_messages import LONGEST_S, Job
 from bridge.model.errors import BridgeError, InvalidRequest, NotFound
 from bridge.model.message import State

@@ -6,18 +6,11 @@ import json
 from html import escape
 from typing import Any, Final
 
-import orjson
 from starlette.responses import Response
 
+from bridge.http.wires import go_json
+
 _JSON: Final = "application/json; charset=utf-8"
-# Go escapes these characters in every JSON string, so that HTML pages can embed the JSON.
-_ESCAPES: Final = (
-    (b"&", b"\\u0026"),
-    (b"<", b"\\u003c"),
-    (b">", b"\\u003e"),
-    ("\u2028".encode(), b"\\u2028"),
-    ("\u2029".encode(), b"\\u2029"),
-)
 
 
 class Refusal(Exception):
@@ -34,7 +27,7 @@ def answer(status: int, /, **members: Any) -> Response:
 
 
 def document(status: int, value: Any) -> Response:
-    return Response(_escaped(orjson.dumps(value)), status, media_type=_JSON)
+    return Response(go_json.marshal(value), status, media_type=_JSON)
 
 
 def indented(status: int, value: Any) -> Response:
@@ -42,7 +35,7 @@ def indented(status: int, value: Any) -> Response:
 
 
 def as_indented(value: Any) -> bytes:
-    return _escaped(json.dumps(value, indent=4, sort_keys=True, ensure_ascii=False).encode(errors="replace"))
+    return go_json.escaped(json.dumps(value, indent=4, sort_keys=True, ensure_ascii=False).encode(errors="replace"))
 
 
 def nothing() -> Response:
@@ -67,9 +60,3 @@ def api_not_found() -> Response:
 
 def page_not_found() -> Response:
     return Response("404 page not found", 404, {"Content-Type": "text/plain"})
-
-
-def _escaped(content: bytes) -> bytes:
-    for character, escape_sequence in _ESCAPES:
-        content = content.replace(character, escape_sequence)
-    return content

@@ -7,7 +7,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from bridge.http.wires.cancel_on_disconnect import unless_gone
+from bridge.http.cancel_on_disconnect import unless_gone
 from bridge.http.wires.lmstfy.admission import Admitted
 from bridge.http.wires.lmstfy.answers import Refusal, answer, document
 from bridge.http.wires.lmstfy.jobs import Job, remaining_tries, shown
@@ -40,7 +40,7 @@ async def consume(request: WireRequest, admitted: Admitted) -> Response:
         lease_ms=min(ttr_s * 1_000, MAX_DELAY_MS) or 1,
         counted=not freezes_tries,
     )
-    deliveries = await (unless_gone(request.http, pulling) if wait_ms else pulling) or []
+    deliveries = await (unless_gone(request.http.receive, pulling) if wait_ms else pulling) or []
     if not deliveries:
         return answer(404, msg="no job available")
     now_ms = admitted.now_ms()

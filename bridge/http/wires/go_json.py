@@ -141,7 +141,11 @@ def as_json(value: Any) -> str:
 
 
 def marshal(value: Any) -> bytes:
-    content = orjson.dumps(value)
+    return escaped(orjson.dumps(value))
+
+
+def escaped(content: bytes) -> bytes:
+    """Escapes in JSON the characters that Go escapes."""
     for character, escape_sequence in _ESCAPES:
         content = content.replace(character, escape_sequence)
     return content
