@@ -111,7 +111,7 @@ def _run_workers(settings: Settings) -> int:
     workers = processes(settings.workers, settings.roles)
     names = [worker.name for worker in workers]
     worker_rpcs = WorkerRpc.of(names)
-    sockets = _listen_apart(settings, workers)
+    sockets = _listen_per_worker(settings, workers)
     notices = Notices.from_environment()
     joined = JoinedNotices(names, notices) if notices else None
 
@@ -152,7 +152,7 @@ def _limits(settings: Settings) -> Limits:
     )
 
 
-def _listen_apart(settings: Settings, workers: Sequence[Process]) -> list[list[socket.socket]]:
+def _listen_per_worker(settings: Settings, workers: Sequence[Process]) -> list[list[socket.socket]]:
     """Returns the listening sockets of each worker. The kernel spreads connections over the workers that serve the API,
     or over all workers if none does."""
     addresses = addresses_of(settings)

@@ -56,7 +56,7 @@ class Ingress:
         """Waits for a message, and accepts a batch of the messages that have arrived."""
         batch = await next_batch(self._arrived, _BATCH)
         groups: list[Sequence[_Arrival]] = [[one for one in batch if isinstance(one, Unusable)]]
-        groups += self._acceptance.apart([one for one in batch if isinstance(one, Submission)])
+        groups += self._acceptance.by_server([one for one in batch if isinstance(one, Submission)])
         for group in groups:
             await self._process(consumer, group)
 

@@ -55,7 +55,7 @@ class AckListener:
         consumer.ack({delivery.delivery_tag for delivery in batch} - {delivery.delivery_tag for _, _, delivery in acks})
         calls = [self._records.ack(topic, message_id, epoch=None, copy_gone=True) for topic, message_id, _ in acks]
         later: list[Delivery] = []
-        for indexes in self._store.apart([call.keys[0] for call in calls]):
+        for indexes in self._store.by_server([call.keys[0] for call in calls]):
             try:
                 outcomes = await self._store.run_each([calls[at] for at in indexes])
             except StoreUnavailable as error:

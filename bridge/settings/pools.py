@@ -66,7 +66,7 @@ def parse_pools(text: str | bytes) -> dict[str, Pool]:
     return parsed
 
 
-def check_apart(named: Mapping[str, tuple[str, str, tuple[str, ...], str]]) -> None:
+def check_nothing_shared(named: Mapping[str, tuple[str, str, tuple[str, ...], str]]) -> None:
     """Checks that no two pools use the same names on the same server.
 
     `named`: for each pool, the URLs of RabbitMQ and of Redis, the prefixes of its names on RabbitMQ, and the prefix of

@@ -35,7 +35,7 @@ from bridge.settings.kinds import (
     TaskServices,
     Unit,
 )
-from bridge.settings.pools import DEFAULT, check_apart
+from bridge.settings.pools import DEFAULT, check_nothing_shared
 from bridge.settings.roles import EVERY_ROLE
 
 _BESIDE_ONE_BODY_BYTES = 256 * 1024  # headers and ids, or the receipts of an ack
@@ -260,9 +260,9 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _pools_are_apart(self) -> Self:
+    def _pools_share_nothing(self) -> Self:
         by_pool = {name: self.of_pool(name) for name in (DEFAULT, *(self.pools or {}))}
-        check_apart(
+        check_nothing_shared(
             {
                 name: (
                     pool.amqp_url,

@@ -262,13 +262,13 @@ class Store:
             raise away[0]
         return away
 
-    def apart(self, keys: Sequence[str]) -> list[list[int]]:
+    def by_server(self, keys: Sequence[str]) -> list[list[int]]:
         """Groups the keys by server. Returns lists of indexes into `keys`.
 
         Calls in one round trip fail together. So callers make one round trip for each server. Then a server that is
         away blocks only calls of its keys.
         """
-        return self._servers.apart(keys)
+        return self._servers.by_server(keys)
 
     async def close(self) -> None:
         await self._servers.close()

@@ -108,7 +108,7 @@ class _Store:
 
     async def learn_clock(self, keys: Sequence[str] = ()) -> None: ...
 
-    def apart(self, keys: Sequence[str]) -> list[list[int]]:
+    def by_server(self, keys: Sequence[str]) -> list[list[int]]:
         return [[*range(len(keys))]]
 
 

@@ -122,7 +122,7 @@ class Session:
         while True:
             await self._flight.room()
             due = await self._next_due()
-            for indexes in self._store.apart([self._key(arrival) for arrival in due]):
+            for indexes in self._store.by_server([self._key(arrival) for arrival in due]):
                 batch = [due[at] for at in indexes]
                 BATCH.observe(len(batch))
                 settling = any(

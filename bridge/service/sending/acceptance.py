@@ -81,10 +81,10 @@ class Acceptance:
         self._left: list[Note] = []  # intents of acknowledged messages, which are to be forgotten
         self._ids: dict[tuple[str, str], int] = {}  # by topic and id: the tag of the message being accepted under it
 
-    def apart(self, submissions: Sequence[Submission]) -> list[list[Submission]]:
+    def by_server(self, submissions: Sequence[Submission]) -> list[list[Submission]]:
         """Groups messages by the Redis server that keeps the intents of their topics (`StoredIntents`). Returns the
         messages of each server. A server that is away then delays only its own group."""
-        groups = self._intents.apart([one.topic for one in submissions])
+        groups = self._intents.by_server([one.topic for one in submissions])
         return [[submissions[at] for at in indexes] for indexes in groups]
 
     async def accept(self, submissions: Sequence[Submission]) -> Accepted:
@@ -136,7 +136,7 @@ class Acceptance:
         If a Redis server does not answer, other sessions have to wait until they see that this session has ended.
         """
         topics = list({note.topic for note in (*self._left, *(item.note for item in self._items.values()))})
-        for indexes in self._intents.apart(topics):
+        for indexes in self._intents.by_server(topics):
             with suppress(Unavailable):
                 await self._intents.end([topics[at] for at in indexes], self._now_ms())
 
@@ -201,7 +201,7 @@ class Acceptance:
         calls = [self._records.look(item.submission.topic, item.id) for item in items]
         known: set[int] = set()
         unread: set[int] = set()
-        for indexes in self._store.apart([call.keys[0] for call in calls]):
+        for indexes in self._store.by_server([call.keys[0] for call in calls]):
             try:
                 looked = await self._store.run([calls[at] for at in indexes])
             except Unavailable as error:
@@ -249,7 +249,7 @@ class Acceptance:
         """Removes intents from Redis. Returns the keys of intents that it could not remove, because their server is
         away."""
         left: list[Note] = []
-        for indexes in self._intents.apart([note.topic for note in notes]):
+        for indexes in self._intents.by_server([note.topic for note in notes]):
             of_server = [notes[at] for at in indexes]
             try:
                 await self._intents.done(of_server)

@@ -105,7 +105,7 @@ class SendGroups:
     async def commit(self, requests: list[SendRequest]) -> list[Sent | BridgeError]:
         """Sends a group. Requests whose records are on different Redis servers go separately, so a server that is away
         fails only its own requests."""
-        groups = self._store.apart([request.home for request in requests])
+        groups = self._store.by_server([request.home for request in requests])
         if len(groups) == 1:
             return await self._commit_together(requests)
         ended = await asyncio.gather(*(self._commit_together([requests[at] for at in group]) for group in groups))

@@ -68,9 +68,9 @@ class StoredIntents:
         self._keys = keys
         self._session = session
 
-    def apart(self, topics: Sequence[str]) -> list[list[int]]:
+    def by_server(self, topics: Sequence[str]) -> list[list[int]]:
         """Groups the topics by the Redis server that has their intents. Returns lists of indexes into `topics`."""
-        return self._store.apart([self._keys.ingress_sessions(topic) for topic in topics])
+        return self._store.by_server([self._keys.ingress_sessions(topic) for topic in topics])
 
     async def begin(self, intents: Mapping[Note, Intent], now_ms: int, alive: Iterable[str] = ()) -> None:
         """Writes intents to Redis, and marks this session as alive for their topics. `alive`: further topics for which

@@ -111,7 +111,7 @@ class Cluster:
             self._keys, self._keys_of = list(keys.values()), self._by_slot
         return self._keys
 
-    def apart(self, keys: Sequence[str]) -> list[list[int]]:
+    def by_server(self, keys: Sequence[str]) -> list[list[int]]:
         groups: dict[RedisServer | None, list[int]] = {}
         for at, key in enumerate(keys):
             groups.setdefault(self._by_slot.get(_slot(key)), []).append(at)

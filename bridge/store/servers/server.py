@@ -94,7 +94,7 @@ class RedisServer:
     async def key_on_each(self, key: Callable[[int], str]) -> list[str]:
         return [key(0)]
 
-    def apart(self, keys: Sequence[str]) -> list[list[int]]:
+    def by_server(self, keys: Sequence[str]) -> list[list[int]]:
         return [list(range(len(keys)))]
 
     async def close_idle(self) -> None:

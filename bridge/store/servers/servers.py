@@ -58,7 +58,7 @@ class Servers(Protocol):
             StoreUnavailable, RedisError, OSError, TimeoutError
         """
 
-    def apart(self, keys: Sequence[str]) -> list[list[int]]:
+    def by_server(self, keys: Sequence[str]) -> list[list[int]]:
         """Groups the keys by server, as far as the servers are known. Returns lists of indexes into `keys`."""
 
     @property

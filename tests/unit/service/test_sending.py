@@ -43,7 +43,7 @@ class Servers:
         self.refusing = False
         self.clock = SimpleNamespace(now_ms=lambda: 1_000, latest_ms=lambda: 1_001.5)
 
-    def apart(self, keys: Sequence[str]) -> list[list[int]]:
+    def by_server(self, keys: Sequence[str]) -> list[list[int]]:
         return [list(range(len(keys)))]
 
     async def run(self, calls: Sequence[Call[Any]], until_s: float | None = None) -> list[Any]:
