@@ -98,4 +98,4 @@ class Backup:
 
 def needs_body(message: Message) -> bool:
     """Whether a restore needs the message's body to publish a copy: the message is live or a dead letter."""
-    return not message.record.state.ended or message.record.is_letter
+    return not message.record.state.ended or message.record.is_dead_letter

@@ -14,7 +14,7 @@ from bridge.broker.copies.copies import as_refused
 from bridge.broker.copies.properties import Message, Properties
 from bridge.broker.declared.declared import Declared
 from bridge.broker.declared.topic_queues import Existing
-from bridge.broker.publications import Carrying, Publication, Route, letter_may_follow, messages, parked_again
+from bridge.broker.publications import Carrying, Publication, Route, dead_letter_may_follow, messages, parked_again
 from bridge.broker.target_publisher import TargetPublisher
 from bridge.model.errors import BrokerUnavailable, NotPublished, Unavailable, Unpublishable, Unroutable
 from bridge.model.message import Copy, CopyKind, valid_id
@@ -52,8 +52,8 @@ class CopyPublisher:
             refused = await self._declare(publications)
         except Unavailable as error:
             return [NotPublished(str(error))] * len(publications)
-        for topic in {one.copy.topic for one in publications if letter_may_follow(one)} - set(refused):
-            self._declared.expect_letter(topic)
+        for topic in {one.copy.topic for one in publications if dead_letter_may_follow(one)} - set(refused):
+            self._declared.expect_dead_letter(topic)
         if not refused:
             return await self._publish(publications)
         topics = [publication.copy.topic for publication in publications]

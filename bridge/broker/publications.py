@@ -75,7 +75,7 @@ def short_ms() -> int:
     return LEAD_MS + TENTH_MS
 
 
-def letter_may_follow(publication: Publication) -> bool:
+def dead_letter_may_follow(publication: Publication) -> bool:
     """Whether the message may next go to its topic's dead queue. True for a lease copy if the message has no retry
     left, and for the copy of the last retry. Always False if the message has a target."""
     copy = publication.copy

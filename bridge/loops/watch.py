@@ -14,7 +14,7 @@ from bridge.broker.declared.findings import Finding
 from bridge.metrics.loops import LAST_RUN
 from bridge.model.errors import StoreUnfit
 from bridge.service.context import Context
-from bridge.service.dead.queueless_letters import QueuelessLetters
+from bridge.service.dead.queueless_dead_letters import QueuelessDeadLetters
 from bridge.service.health.supervisor import Status, retrying
 from bridge.store.clock import ClockStep
 from bridge.store.eviction import evicting, evicts
@@ -35,7 +35,7 @@ class Watch:
         self._broker = context.broker
         self._store = context.store
         self._topics = context.topics
-        self._queueless = QueuelessLetters(context)
+        self._queueless = QueuelessDeadLetters(context)
         self._every_s = context.settings.verify_every / 1_000
         self._part = context.part_name("watch")
         self._whole = True  # the next inspection also checks properties that can't change while an object exists

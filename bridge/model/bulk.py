@@ -77,7 +77,7 @@ class Bulk:
         wanted = self.filter
         return (
             record.state in wanted.states
-            and (record.state is not State.DEAD or record.is_letter)
+            and (record.state is not State.DEAD or record.is_dead_letter)
             and record.created_ms <= self.began_ms
             and (wanted.due_after_ms is None or record.due_ms > wanted.due_after_ms)
             and (wanted.due_before_ms is None or record.due_ms < wanted.due_before_ms)

@@ -182,7 +182,7 @@ class Record:
     labels: str  # as `labels.packed` writes them
 
     @property
-    def is_letter(self) -> bool:
+    def is_dead_letter(self) -> bool:
         """Whether the message is in its dead-letter queue. It is not if its time to live has passed."""
         return self.state is State.DEAD and not self.forget_ms
 

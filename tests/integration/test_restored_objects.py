@@ -14,7 +14,7 @@ from aiormq.exceptions import DeliveryError
 
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
-from bridge.service.dead.queueless_letters import MOST
+from bridge.service.dead.queueless_dead_letters import MOST
 from tests.integration.amqp import Amqp
 from tests.integration.dead_letters import make_dead
 from tests.integration.own import Own, own_bridge

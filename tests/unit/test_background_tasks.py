@@ -134,7 +134,7 @@ async def test_dead_queue_whose_declare_meets_a_bug_is_not_tried_for_each_messag
 
     async def expect() -> None:
         for _ in range(3):
-            declared.expect_letter("orders")
+            declared.expect_dead_letter("orders")
             await asyncio.wait(declared._expecting.values()) if declared._expecting else None
 
     assert await failed_tasks(expect) == ["declare a dead queue"]

@@ -68,7 +68,7 @@ class Declared:
             TopicQueues(
                 self._declarer, self._young, self._one_at_a_time, planned=planned, group=group, existing=existing
             )
-            for planned, group, existing in ((self._plan, str, everything), (self._dead_plan, _letters, listed))
+            for planned, group, existing in ((self._plan, str, everything), (self._dead_plan, _dead_group, listed))
         )
         self.wheel = Wheel(
             connection,
@@ -126,7 +126,7 @@ class Declared:
         await self.wheel.ensure()
         await self._ready.declare(topic)
 
-    def expect_letter(self, topic: str) -> None:
+    def expect_dead_letter(self, topic: str) -> None:
         """Declares a topic's dead queue in the background, unless this process has declared it.
 
         Call this when a message of the topic may soon be a dead letter. The queue may then be old enough when the dead
@@ -134,9 +134,9 @@ class Declared:
         """
         if self.has_dead(topic) or topic in self._expecting or monotonic() < (self._unexpected.get(topic) or 0.0):
             return
-        self._expecting[topic] = background.begin(self._expect_letter(topic), "declare a dead queue")
+        self._expecting[topic] = background.begin(self._expect_dead_letter(topic), "declare a dead queue")
 
-    async def _expect_letter(self, topic: str) -> None:
+    async def _expect_dead_letter(self, topic: str) -> None:
         try:
             await self.ensure_dead(topic)
         except Exception:  # if a server is away, the publish of the dead letter reports it
@@ -207,7 +207,7 @@ class Declared:
     def dead_settles_in_s(self, topic: str) -> float:
         """Returns the seconds until a confirm by the topic's declared dead queue counts. 0: such a confirm counts
         already."""
-        return self._young.settles_in_s(_letters(topic))
+        return self._young.settles_in_s(_dead_group(topic))
 
     def note_existing(self, topics: Iterable[str]) -> None:
         """Notes that the ready queues of these topics exist. So the age of these queues is measured from this note, and
@@ -223,7 +223,7 @@ class Declared:
         """
         for topic in old:
             self._young.old(topic)
-        await self._young.settled((WHEEL, *topics, *map(_letters, dead)))
+        await self._young.settled((WHEEL, *topics, *map(_dead_group, dead)))
 
     async def depth(self, queue: str) -> int:
         """Returns how many messages are ready in the queue. Messages that consumers hold do not count.
@@ -334,7 +334,7 @@ class Declared:
         return plan.Plan(queues=self._plan(topic).later)
 
 
-def _letters(topic: str) -> str:
+def _dead_group(topic: str) -> str:
     """Returns the group name of a topic's dead queue in `YoungQueues`. No other topic's group has this name, because no
     topic has a space in its name."""
     return f"{topic} dead"

@@ -55,7 +55,7 @@ def unreadable(queue: str, reason: str) -> Finding:
     )
 
 
-def letters_without_queue(topic: str, queue: str) -> Finding:
+def dead_letters_without_queue(topic: str, queue: str) -> Finding:
     """Returns the finding that Redis lists dead letters of the topic, but somebody has deleted its dead-letter
     queue."""
     return Finding(

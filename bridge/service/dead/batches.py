@@ -13,7 +13,7 @@ from bridge.model.bulk import Failure, Target
 from bridge.model.message import Copy, Envelope, Message, Record, State
 from bridge.service.context import Context
 from bridge.service.dead.letters import LETTER_LOST, Letters, key
-from bridge.service.dead.taken_ids import Decide, LetterVerdict, followed, is_settled
+from bridge.service.dead.taken_ids import DeadLetterVerdict, Decide, followed, is_settled
 from bridge.service.protocol.deliveries import settle
 from bridge.service.protocol.steps import named
 from bridge.service.protocol.succession import Succession
@@ -41,7 +41,7 @@ class Settled(NamedTuple):
     """The result of a call to replay or drop one dead letter. `outcome`: the answer of Redis. `envelope`: the dead
     letter's content; empty for a drop."""
 
-    outcome: Outcome[LetterVerdict]
+    outcome: Outcome[DeadLetterVerdict]
     envelope: Envelope
 
 
@@ -121,7 +121,7 @@ class DeadLetters:
         for target, outcome in zip(targets, weighed, strict=True):
             record = outcome.record
             of_topic = by_topic.setdefault(target.topic, _OfTopic(target.topic))
-            if record is not None and record.is_letter and is_of(target, record) and record.epoch == target.epoch:
+            if record is not None and record.is_dead_letter and is_of(target, record) and record.epoch == target.epoch:
                 of_topic.letters[target] = record
             else:
                 of_topic.others[target] = record

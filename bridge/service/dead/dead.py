@@ -17,7 +17,7 @@ from bridge.model.values import Effective, Page
 from bridge.service.context import Context
 from bridge.service.dead.batches import DeadLetters, always, target_of
 from bridge.service.dead.letters import LETTER_LOST, Letters
-from bridge.service.dead.taken_ids import Decide, LetterVerdict, Sight, is_settled, names, sight, sought
+from bridge.service.dead.taken_ids import DeadLetterVerdict, Decide, Sight, is_settled, names, sight, sought
 from bridge.service.known_topics import KnownTopics
 from bridge.service.protocol.arrivals import Arrivals
 from bridge.service.protocol.deliveries import Held, settle
@@ -66,7 +66,7 @@ class Dead:
         page = await self._lookup.page(
             topic, states=[State.DEAD], due_after_ms=None, due_before_ms=None, limit=limit, cursor=cursor
         )
-        return replace(page, items=[message for message in page.items if message.record.is_letter])
+        return replace(page, items=[message for message in page.items if message.record.is_dead_letter])
 
     async def check_topic(self, topic: str) -> None:
         """Checks that the topic exists in Redis or RabbitMQ. RabbitMQ may have dead letters of a topic that Redis no
@@ -155,7 +155,7 @@ class Dead:
 
         to_topic: list[Copy] = []
 
-        def replay(letter: Copy) -> Step[LetterVerdict]:
+        def replay(letter: Copy) -> Step[DeadLetterVerdict]:
             step = self._letters.replay(letter, max_retry=max_retry, ttl_ms=ttl_ms)
             if letter.envelope.target is None:
                 to_topic.append(step.publication.copy)
@@ -205,7 +205,7 @@ class Dead:
         listed = await self.page(topic, limit=most, cursor=None)
         return [target_of(message.record) for message in listed.items]
 
-    async def _sweep(self, topic: str, limit: int, decide: Decide) -> list[Outcome[LetterVerdict]]:
+    async def _sweep(self, topic: str, limit: int, decide: Decide) -> list[Outcome[DeadLetterVerdict]]:
         """Takes up to `limit` dead letters in groups, and performs for each the step that `decide` returns.
 
         Raises:
@@ -225,10 +225,10 @@ class Dead:
 
     async def _sweep_own(
         self, topic: str, limit: int, decide: Decide, policy: Effective, held: list[Taken]
-    ) -> list[Outcome[LetterVerdict]]:
+    ) -> list[Outcome[DeadLetterVerdict]]:
         """Does the work of `_sweep` for the topic's own dead-letter queue. `held`: the method appends deliveries that
         must not be settled yet to this list."""
-        outcomes: list[Outcome[LetterVerdict]] = []
+        outcomes: list[Outcome[DeadLetterVerdict]] = []
         left = limit if await self._may_have_letters(topic) else 0
         while left > 0:
             self._check_stop()
@@ -245,10 +245,10 @@ class Dead:
 
     async def _sweep_unroutable(
         self, topic: str, limit: int, decide: Decide, policy: Effective
-    ) -> list[Outcome[LetterVerdict]]:
+    ) -> list[Outcome[DeadLetterVerdict]]:
         """Does the work of `_sweep` for `delay.unroutable`, the dead-letter queue that all topics share. The search
         requeues deliveries that must not be settled yet."""
-        outcomes: list[Outcome[LetterVerdict]] = []
+        outcomes: list[Outcome[DeadLetterVerdict]] = []
         while (left := limit - len(outcomes)) > 0 and not await self._unroutable.is_empty():
             self._check_stop()
             async with self._unroutable.of(topic, most=min(left, _SEARCHED)) as taken:
@@ -263,7 +263,7 @@ class Dead:
 
     async def _settle(
         self, topic: str, taken: list[Taken], decide: Decide, policy: Effective, held: list[Taken]
-    ) -> list[Outcome[LetterVerdict]]:
+    ) -> list[Outcome[DeadLetterVerdict]]:
         letters = [self._letters.of(topic, delivery, policy) for delivery in taken]
         works = [sought(self._records, letter, decide) for letter in letters]
         settled = await settle(self._succession, taken, works)
@@ -296,7 +296,7 @@ class Dead:
 
     async def _dead(self, topic: str, message_id: str) -> Message:
         message = await self._lookup.get(topic, message_id)
-        if not message.record.is_letter:
+        if not message.record.is_dead_letter:
             raise _no_letter(topic, message_id)
         return message
 

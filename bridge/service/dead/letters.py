@@ -9,7 +9,7 @@ from bridge.broker.ready.taken import Taken
 from bridge.model.message import Copy, CopyKind, taken_id
 from bridge.model.values import Effective
 from bridge.service.context import Context
-from bridge.service.dead.taken_ids import LetterVerdict
+from bridge.service.dead.taken_ids import DeadLetterVerdict
 from bridge.service.protocol.steps import Succeed, Update
 from bridge.service.protocol.successors import completed, later, replay_copy
 
@@ -41,13 +41,13 @@ class Letters:
         now_ms = int(self._clock.now_ms())
         return from_properties(topic, taken.properties, taken.message.body, now_ms=now_ms)
 
-    def drop(self, letter: Copy) -> Update[LetterVerdict]:
+    def drop(self, letter: Copy) -> Update[DeadLetterVerdict]:
         """Returns the step that ends a dead letter as deleted."""
         return Update(self._records.drop(letter.topic, letter.id, epoch=letter.epoch, nonce=letter.nonce))
 
     def replay(
         self, letter: Copy, *, max_retry: int | None = None, ttl_ms: int | None = None
-    ) -> Succeed[LetterVerdict]:
+    ) -> Succeed[DeadLetterVerdict]:
         """Returns the step that publishes a dead letter as a message that was never delivered and is due now.
         `max_retry`, `ttl_ms`: as in `replay_copy`."""
         now_ms = int(self._clock.now_ms())

@@ -24,16 +24,16 @@ from bridge.service.protocol.steps import Result, Step, Update, named
 from bridge.store.messages.records import Records
 from bridge.store.messages.verdicts import DropVerdict, LookVerdict, ReplayVerdict
 
-LetterVerdict = DropVerdict | ReplayVerdict | LookVerdict
+DeadLetterVerdict = DropVerdict | ReplayVerdict | LookVerdict
 """The verdicts of calls about a dead letter. A `LookVerdict` is the last answer if the dead letter was settled
 before."""
 
-Decide = Callable[[Copy], Step[LetterVerdict]]
+Decide = Callable[[Copy], Step[DeadLetterVerdict]]
 """A function that returns the step to settle a dead letter. Its argument: the copy, with the dead letter's present
 id."""
 
 
-def is_settled(verdict: LetterVerdict) -> bool:
+def is_settled(verdict: DeadLetterVerdict) -> bool:
     """Whether the verdict says that the dead letter was replayed or dropped."""
     match verdict:
         case DropVerdict.DROPPED | ReplayVerdict.REPLAYED:
@@ -72,10 +72,10 @@ def sight(letter: Copy, record: Record | None) -> Sight:
         return Sight.NONE
     is_named = (record.epoch, record.nonce) == (letter.epoch, letter.nonce)
     if is_named:
-        return Sight.LETTER if record.is_letter else Sight.PASSED
+        return Sight.LETTER if record.is_dead_letter else Sight.PASSED
     if record.created_ms != letter.created_ms:
         return Sight.LATER if record.epoch > letter.epoch > 0 else Sight.OTHER
-    is_older = record.epoch < letter.epoch and (record.is_letter or not record.state.ended)
+    is_older = record.epoch < letter.epoch and (record.is_dead_letter or not record.state.ended)
     return Sight.AHEAD if is_older else Sight.PASSED
 
 
@@ -88,14 +88,14 @@ def names(letter: Copy) -> list[str]:
     return found
 
 
-def sought(records: Records, letter: Copy, decide: Decide) -> Work[LetterVerdict]:
+def sought(records: Records, letter: Copy, decide: Decide) -> Work[DeadLetterVerdict]:
     """Returns the work that finds the present id of a dead letter and then settles the dead letter. `letter`: the copy
     in the dead-letter queue, with its first id. If the dead letter must not be settled yet, the work leaves the
     delivery unacknowledged (`Held`)."""
     return _Look(_Search(records, letter, decide, names(letter)), 0)
 
 
-def followed(records: Records, letter: Copy, decide: Decide) -> Work[LetterVerdict]:
+def followed(records: Records, letter: Copy, decide: Decide) -> Work[DeadLetterVerdict]:
     """Returns the work that settles a dead letter under the id of `letter`. If a new message takes this id meanwhile,
     the work looks under the next ids. If the dead letter's record is not there, the dead letter was replayed or
     dropped, and the work acknowledges the copy."""
@@ -129,10 +129,10 @@ class _Look:
     is_passed: bool = False
 
     @property
-    def step(self) -> Step[LetterVerdict]:
+    def step(self) -> Step[DeadLetterVerdict]:
         return Update(self.search.records.look(self.search.letter.topic, self.search.names[self.at]))
 
-    def after(self, result: Result[LetterVerdict]) -> Settlement[LetterVerdict] | Work[LetterVerdict]:
+    def after(self, result: Result[DeadLetterVerdict]) -> Settlement[DeadLetterVerdict] | Work[DeadLetterVerdict]:
         if isinstance(result, Unavailable):
             return Requeued(result)
         free, is_passed = self.free, self.is_passed
@@ -166,9 +166,9 @@ class _Decided:
 
     search: _Search
     at: int
-    step: Step[LetterVerdict]
+    step: Step[DeadLetterVerdict]
 
-    def after(self, result: Result[LetterVerdict]) -> Settlement[LetterVerdict] | Work[LetterVerdict]:
+    def after(self, result: Result[DeadLetterVerdict]) -> Settlement[DeadLetterVerdict] | Work[DeadLetterVerdict]:
         if isinstance(result, Unavailable):
             return Requeued(result)
         verdict = named(result).verdict

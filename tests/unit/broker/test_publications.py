@@ -8,7 +8,7 @@ import pytest
 from bridge.broker.copies.bundles import COUNT_HEADER, MOST_COPIES, Entry
 from bridge.broker.copies.properties import Properties
 from bridge.broker.copy_publisher import _sent_long_before
-from bridge.broker.publications import Publication, Route, letter_may_follow, messages, parked_again
+from bridge.broker.publications import Publication, Route, dead_letter_may_follow, messages, parked_again
 from bridge.model.message import Copy, CopyKind, Envelope, Target
 from topology.names import Names
 
@@ -62,9 +62,11 @@ def _count(properties: object) -> Any:
 )
 def test_letter_may_follow_the_last_retry_and_the_last_lease(kind: CopyKind, attempt: int, follows: bool) -> None:
     last = Publication(copy=replace(copy(0), attempt=attempt), route=Route.WHEEL, kind=kind)
-    assert letter_may_follow(last) is follows
+    assert dead_letter_may_follow(last) is follows
     elsewhere = replace(last.copy, envelope=Envelope(target=Target("invoices", "key")))
-    assert not letter_may_follow(replace(last, copy=elsewhere))  # its letter goes to a queue that all topics share
+    assert not dead_letter_may_follow(
+        replace(last, copy=elsewhere)
+    )  # all topics share its dead queue
 
 
 def test_copies_of_one_window_share_a_bundle_that_leaves_for_the_earliest() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from bridge.model.errors import StoreUnavailable
 from bridge.model.message import Copy, Envelope, Record, State, aside_id, may_be_sent, taken_id, valid_id
-from bridge.service.dead.taken_ids import LetterVerdict, followed, names, sought
+from bridge.service.dead.taken_ids import DeadLetterVerdict, followed, names, sought
 from bridge.service.protocol.deliveries import Acked, Held, Requeued, Work
 from bridge.service.protocol.steps import Step, Update
 from bridge.store.keys import Keys
@@ -35,11 +35,11 @@ LETTER = Copy(
 FOUND = record(id="m-1", state=State.DEAD, epoch=3, nonce=77, attempts=1, max_retry=0, ended_ms=1, reason="refused")
 
 
-def outcome(verdict: LetterVerdict, record: Record | None = None) -> Outcome[LetterVerdict]:
+def outcome(verdict: DeadLetterVerdict, record: Record | None = None) -> Outcome[DeadLetterVerdict]:
     return Outcome(verdict, 0, 0, record)
 
 
-def at(name: str, **changes: Any) -> Outcome[LetterVerdict]:
+def at(name: str, **changes: Any) -> Outcome[DeadLetterVerdict]:
     """The record of the letter's message under a name, changed so."""
     return outcome(LookVerdict.FOUND, replace(FOUND, id=name, **changes))
 
@@ -55,11 +55,11 @@ DONE, TAKEN = outcome(DropVerdict.DROPPED), outcome(DropVerdict.STALE)
 OTHERS = len(names(LETTER))
 
 
-def drop(letter: Copy) -> Step[LetterVerdict]:
+def drop(letter: Copy) -> Step[DeadLetterVerdict]:
     return Update(RECORDS.drop(letter.topic, letter.id, epoch=letter.epoch, nonce=letter.nonce))
 
 
-def calls_of(work: Work[LetterVerdict], outcomes: list[Outcome[LetterVerdict]]) -> list[str]:
+def calls_of(work: Work[DeadLetterVerdict], outcomes: list[Outcome[DeadLetterVerdict]]) -> list[str]:
     """The calls of a work and of those that follow, each answered with the next outcome, and what becomes of the
     delivery."""
     calls: list[str] = []
@@ -112,7 +112,7 @@ def looks(count: int) -> list[str]:
     ],
 )
 def test_letter_is_acknowledged_only_under_its_own_record_or_when_it_was_certainly_settled(
-    outcomes: list[Outcome[LetterVerdict]], calls: list[str]
+    outcomes: list[Outcome[DeadLetterVerdict]], calls: list[str]
 ) -> None:
     assert calls_of(sought(RECORDS, LETTER, drop), outcomes) == calls
 
@@ -127,13 +127,13 @@ def test_letter_is_acknowledged_only_under_its_own_record_or_when_it_was_certain
     ],
 )
 def test_letter_whose_id_is_taken_during_its_decision_is_followed(
-    outcomes: list[Outcome[LetterVerdict]], calls: list[str]
+    outcomes: list[Outcome[DeadLetterVerdict]], calls: list[str]
 ) -> None:
     assert calls_of(followed(RECORDS, LETTER, drop), outcomes) == calls
 
 
 @pytest.mark.parametrize("begin", [sought, followed])
-def test_letter_is_requeued_if_redis_does_not_answer(begin: Callable[..., Work[LetterVerdict]]) -> None:
+def test_letter_is_requeued_if_redis_does_not_answer(begin: Callable[..., Work[DeadLetterVerdict]]) -> None:
     away = StoreUnavailable("away")
     assert begin(RECORDS, LETTER, drop).after(away) == Requeued(away)
 
