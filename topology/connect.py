@@ -91,7 +91,7 @@ async def connected(url: str, *, timeout_s: float, tls: SSLContext) -> AsyncIter
 
 
 @asynccontextmanager
-async def losses_told() -> AsyncIterator[None]:
+async def losses_raised() -> AsyncIterator[None]:
     """Raises `ConnectionFailed` if the connection is lost within the context. aiormq then cancels the call or raises a
     plain `Exception`, and no `AMQPError`."""
     try:

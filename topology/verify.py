@@ -16,7 +16,7 @@ from yarl import URL
 
 from topology import compare
 from topology.channels import look_at_all, plain_channel
-from topology.connect import connect, losses_told
+from topology.connect import connect, losses_raised
 from topology.connection import Connection
 from topology.errors import BrokerUnsuitable
 from topology.management import management, quoted
@@ -116,7 +116,7 @@ async def _streams_enabled(connection: Connection) -> bool:
     stream = commands.Queue.Declare(
         queue=f"probe-{uuid4().hex}", durable=True, exclusive=True, arguments={"x-queue-type": "stream"}
     )
-    async with losses_told():
+    async with losses_raised():
         probe = await connect(connection.url, tls=connection.tls)
         async with probe.raw, plain_channel(probe) as channel:
             try:

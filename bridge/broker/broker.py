@@ -200,7 +200,7 @@ class Broker:
         self.declared.note_existing(topic for topic in topics if self._names.ready_queue(topic) not in gone)
         findings = [finding for finding in findings if finding not in unbound]
         findings += undeclared(mended, self._topic_of)
-        crashing = starmap(unreadable, self._put_aside.in_vain.items())
+        crashing = starmap(unreadable, self._put_aside.failing.items())
         return Inspection(findings=[*in_words(findings), *crashing], mended=[*mended.declared, *bound])
 
     def _topic_of(self, queue: str) -> str | None:

@@ -13,7 +13,7 @@ messages. So the next session begins behind that message, and after some session
                uuid  b  a  NULL     the next session puts `uuid` aside, reads `b` and `a`, and ends over NULL
                b  a  NULL           an AMQP 0.9.1 client can get all of these
 
-A message that RabbitMQ can write in neither protocol stops its reader. `PutAside.in_vain` reports that.
+A message that RabbitMQ can write in neither protocol stops its reader. `PutAside.failing` reports that.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _LONGEST_SHOWN: Final = 100
 _MOST_NEXT: Final = 2_000  # more than a pull, a feed or a search reads at once
 _MOST_CUTS: Final = 8  # of sessions in one search; the next search goes on behind them
 _MOST_FAILURES: Final = 16  # queues
-_TOLD_AT: Final = 2  # failures before one is reported: after the first, another bridge may have found the message
+_REPORTED_AT: Final = 2  # failures before one is reported: after the first, another bridge may have found the message
 _SHOWN_S: Final = 60.0
 """How long a failure is reported. A reader that is stopped has its next failure within seconds."""
 
@@ -87,17 +87,17 @@ class PutAside:
         self._failures: dict[str, _Failure] = {}  # by queue, the latest one last
 
     @property
-    def in_vain(self) -> dict[str, str]:
+    def failing(self) -> dict[str, str]:
         """The queues whose search failed at least twice, with the reason of the latest failure. A failure is shown for
         60 seconds."""
         since_s, failures = monotonic() - _SHOWN_S, self._failures.items()
-        return {queue: one.reason for queue, one in failures if one.times >= _TOLD_AT and one.at_s > since_s}
+        return {queue: one.reason for queue, one in failures if one.times >= _REPORTED_AT and one.at_s > since_s}
 
     async def unreadable(self, url: str, queue: str, most: int) -> None:
         """Searches the queue's first `most` messages, and puts aside those that RabbitMQ can't give to an AMQP 0.9.1
         client.
 
-        `url`: the node to ask. Raises no error, because the queue's reader tries again in any case. `in_vain` shows
+        `url`: the node to ask. Raises no error, because the queue's reader tries again in any case. `failing` shows
         repeated failures.
         """
         try:
@@ -112,7 +112,7 @@ class PutAside:
         now_s = monotonic()
         before = self._failures.pop(queue, None)
         times = 1 if before is None or before.at_s < now_s - _SHOWN_S else before.times + 1
-        if times == _TOLD_AT:
+        if times == _REPORTED_AT:
             log.warning("broker.not_put_aside", queue=queue, reason=reason)
         while len(self._failures) >= _MOST_FAILURES:
             del self._failures[next(iter(self._failures))]

@@ -235,14 +235,14 @@ class Channel:
         if consumer not in self._consumers:
             return
         received, _ = self._consumers[consumer]
-        _told(received, self._delivery(came, header, body))
+        _run_callback(received, self._delivery(came, header, body))
 
     def _cancelled(self, consumer: bytes) -> None:
         if consumer in self._consumers:
             if self.transport.awaits_cancel_ok and self.is_open:
                 self.write(frames.method(self.number, Basic.CancelOk(consumer_tag=consumer.decode())))
             _, cancelled = self._consumers.pop(consumer)
-            _told(cancelled)
+            _run_callback(cancelled)
 
     def _got(self, came: Came, behind: int, header: bytes, body: bytes) -> None:
         self._gets.answered(self._delivery(came, header, body), behind)
@@ -256,12 +256,12 @@ class Channel:
         self.confirms.returned(decode_properties(header).message_id, reason)
 
 
-def _told(callback: Callable[..., object], *arguments: object) -> None:
+def _run_callback(callback: Callable[..., object], *arguments: object) -> None:
     """Calls a consumer's callback. Passes an exception of the callback to the event loop's exception handler, so the
     connection and its other consumers go on."""
     try:
         callback(*arguments)
-    except Exception as error:  # noqa: BLE001 - told to the loop
+    except Exception as error:  # noqa: BLE001 - the loop's handler gets it
         asyncio.get_running_loop().call_exception_handler({"message": "A consumer failed", "exception": error})
 
 

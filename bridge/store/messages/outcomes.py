@@ -53,7 +53,7 @@ class Looked(Outcome[LookVerdict]):
 
 
 @fast_dataclass(frozen=True, slots=True)
-class Told(Outcome[LookVerdict]):
+class TimelineAnswer(Outcome[LookVerdict]):
     """The answer of `timeline`. `values`: the raw values of the message's transitions, which `timelines.py` reads."""
 
     values: list[Reply]
@@ -97,10 +97,10 @@ def read_looked(call: Call[Any], answer: Any) -> Looked:
     return Looked(outcome.verdict, outcome.now_ms, 0, outcome.record, answer[2] or b"")
 
 
-def read_told(call: Call[Any], answer: Any) -> Told:
+def read_timeline_answer(call: Call[Any], answer: Any) -> TimelineAnswer:
     """Reads the answer of `timeline`."""
     outcome = _look_outcome(call, answer)
-    return Told(outcome.verdict, outcome.now_ms, 0, outcome.record, answer[2] or [])
+    return TimelineAnswer(outcome.verdict, outcome.now_ms, 0, outcome.record, answer[2] or [])
 
 
 def read_envelope(looked: Looked) -> Envelope | None:

@@ -15,7 +15,7 @@ from bridge.store.calls import OWN_ARGS, Call, plain
 from bridge.store.keys import Keys
 from bridge.store.messages import envelopes, transitions
 from bridge.store.messages import verdicts as of
-from bridge.store.messages.outcomes import Looked, Outcome, Told
+from bridge.store.messages.outcomes import Looked, Outcome, TimelineAnswer
 from bridge.store.messages.parts import Part, read_part
 from bridge.store.messages.transitions import Transition
 from bridge.store.replies import flags, wholes
@@ -404,7 +404,7 @@ class Records:
     def look(self, topic: str, message_id: str) -> Call[Looked]:
         return self._call(transitions.LOOK, topic, message_id)
 
-    def timeline(self, topic: str, message_id: str) -> Call[Told]:
+    def timeline(self, topic: str, message_id: str) -> Call[TimelineAnswer]:
         return self._call(transitions.TIMELINE, topic, message_id)
 
     def weigh(self, topic: str, message_id: str) -> Call[Outcome[of.WeighVerdict]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from bridge.model.timeline import What
-from bridge.store.messages.outcomes import Told
+from bridge.store.messages.outcomes import TimelineAnswer
 from bridge.store.replies import binary, text, whole
 
 _VALUES: Final = 6
@@ -24,7 +24,7 @@ class StoredTransition(NamedTuple):
     reason: str
 
 
-def transitions(outcome: Told) -> Iterator[StoredTransition]:
+def transitions(outcome: TimelineAnswer) -> Iterator[StoredTransition]:
     """Yields the transitions in the outcome of `timeline`, the oldest first."""
     created_ms, values = outcome.found.created_ms, outcome.values
     for at in range(0, len(values), _VALUES):

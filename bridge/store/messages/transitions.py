@@ -10,7 +10,7 @@ from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.values import AckVerdict
 from bridge.store.calls import Call
 from bridge.store.messages import verdicts as of
-from bridge.store.messages.outcomes import Outcome, read_looked, read_told, reader
+from bridge.store.messages.outcomes import Outcome, read_looked, read_timeline_answer, reader
 from bridge.store.scripts import SCRIPTS, Script
 
 Answer_co = TypeVar("Answer_co", covariant=True)
@@ -52,6 +52,6 @@ RESTORE: Final = _deciding("restore", of.RestoreVerdict)
 RETRY: Final = _deciding("retry", of.RetryVerdict)
 RETURNED: Final = _deciding("returned", of.ReturnedVerdict)
 SCHEDULE: Final = _deciding("schedule", of.ScheduleVerdict)
-TIMELINE: Final = Transition(SCRIPTS["timeline"], of.LookVerdict, read_told)
+TIMELINE: Final = Transition(SCRIPTS["timeline"], of.LookVerdict, read_timeline_answer)
 WEIGH: Final = _deciding("weigh", of.WeighVerdict)
 WITHDRAW: Final = _deciding("withdraw", of.WithdrawVerdict)

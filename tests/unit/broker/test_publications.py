@@ -64,9 +64,7 @@ def test_letter_may_follow_the_last_retry_and_the_last_lease(kind: CopyKind, att
     last = Publication(copy=replace(copy(0), attempt=attempt), route=Route.WHEEL, kind=kind)
     assert dead_letter_may_follow(last) is follows
     elsewhere = replace(last.copy, envelope=Envelope(target=Target("invoices", "key")))
-    assert not dead_letter_may_follow(
-        replace(last, copy=elsewhere)
-    )  # all topics share its dead queue
+    assert not dead_letter_may_follow(replace(last, copy=elsewhere))  # all topics share its dead queue
 
 
 def test_copies_of_one_window_share_a_bundle_that_leaves_for_the_earliest() -> None:

@@ -24,8 +24,8 @@ async def test_an_outage_of_a_queue_is_one_warning_and_is_told() -> None:
         ("broker.not_put_aside", "delay.in"),
         ("broker.not_put_aside", "delay.acks"),
     ]
-    assert list(aside.in_vain) == ["delay.in", "delay.acks"]
-    assert "no AMQP 1.0 connection to RabbitMQ" in aside.in_vain["delay.in"]
+    assert list(aside.failing) == ["delay.in", "delay.acks"]
+    assert "no AMQP 1.0 connection to RabbitMQ" in aside.failing["delay.in"]
 
 
 async def test_queues_that_are_told_have_a_bound() -> None:
@@ -35,4 +35,4 @@ async def test_queues_that_are_told_have_a_bound() -> None:
             for _ in range(2):
                 await aside.unreadable(_NOWHERE, f"ready.{number}", 10)
 
-    assert list(aside.in_vain) == [f"ready.{number}" for number in range(84, 100)]
+    assert list(aside.failing) == [f"ready.{number}" for number in range(84, 100)]

@@ -73,12 +73,12 @@ class DelayedAMQP(AMQP):  # type: ignore[misc] # Celery has no types
         def send_task_message(producer: Any, name: str, message: Any, **options: Any) -> Any:
             if self.app.conf.task_protocol == 2:
                 confirmed = bool(producer.connection.transport_options.get(_CONFIRM))
-                message, options = self._led(message, options, confirmed=confirmed)
+                message, options = self._routed(message, options, confirmed=confirmed)
             return send(producer, name, message, **options)
 
         return send_task_message
 
-    def _led(self, message: Any, options: dict[str, Any], *, confirmed: bool) -> tuple[Any, dict[str, Any]]:
+    def _routed(self, message: Any, options: dict[str, Any], *, confirmed: bool) -> tuple[Any, dict[str, Any]]:
         """Returns the message and Celery's options for its publish. If the task is due later, the options route the
         message to the bridge. `confirmed`: publisher confirms are on."""
         # Routing and serialising take time, which must not count into the delay.
