@@ -65,7 +65,7 @@ def parse_instant_ms(value: object) -> int:
         if not 0 <= value <= LATEST_INSTANT_MS:
             raise ValueError(f"must be from 0 to {LATEST_INSTANT_MS} Unix milliseconds (the years 1970 to 9999)")
         if looks_like_seconds(value):
-            raise ValueError(of_seconds(value))
+            raise ValueError(error_of_seconds(value))
         return value
     if isinstance(value, str) and len(value) <= 64 and (written := _INSTANT.match(value)):
         try:
@@ -88,7 +88,7 @@ def looks_like_seconds(instant_ms: int) -> bool:
     return 0 < instant_ms < _FIRST_PLAUSIBLE_MS
 
 
-def of_seconds(instant_ms: int) -> str:
+def error_of_seconds(instant_ms: int) -> str:
     """Returns the error text for an instant that a client probably gave in seconds (`looks_like_seconds`)."""
     return f"must be Unix milliseconds: {instant_ms} is in 1970 to 1973; Unix seconds are meant as {instant_ms * 1_000}"
 

@@ -20,7 +20,7 @@ import orjson
 
 from bridge.broker.copies.copies import CLIENTS_ID, NEVER_RESTORED, OWN_PREFIX, PROPERTIES_AS_SENT, target_of
 from bridge.broker.copies.properties import UNREADABLE, Message, Properties, deaths, latest_death
-from bridge.model.durations import LATEST_INSTANT_MS, format_instant, looks_like_seconds, of_seconds
+from bridge.model.durations import LATEST_INSTANT_MS, error_of_seconds, format_instant, looks_like_seconds
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.header_values import as_text
 from bridge.model.message import Envelope, Target, id_of, is_path_step, valid_topic
@@ -180,7 +180,7 @@ def _moment(headers: dict[str, Any], now_ms: int) -> tuple[int, int | None]:
     if delay_ms:
         raise Unacceptable(f"the headers {DELAY} and {DELIVER_AT} both say when it is due; give one of them")
     if looks_like_seconds(deliver_at_ms):
-        raise Unacceptable(f"the header {DELIVER_AT} {of_seconds(deliver_at_ms)}")
+        raise Unacceptable(f"the header {DELIVER_AT} {error_of_seconds(deliver_at_ms)}")
     if deliver_at_ms > min(now_ms + MAX_DELAY_MS, LATEST_INSTANT_MS):
         raise Unacceptable(
             f"the header {DELIVER_AT} is {deliver_at_ms}; it must be at most 999 days ahead, now "

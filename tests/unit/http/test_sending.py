@@ -7,7 +7,7 @@ import pytest
 
 from bridge.http.v1.contract.requests import SendRequest
 from bridge.http.v1.contract.scalars import PATH_STEP
-from bridge.model.durations import DURATION_FORMS, INSTANT_FORMS, of_seconds
+from bridge.model.durations import DURATION_FORMS, INSTANT_FORMS, error_of_seconds
 from bridge.model.errors import Conflict, InvalidRequest, StoreUnavailable
 from bridge.model.message import TOPIC_PATTERN, Envelope
 from bridge.model.values import Draft, IfExists, Sent
@@ -168,7 +168,7 @@ BAD: list[tuple[Any, list[tuple[str, Any, Any, str]]]] = [
      [("delay", 5, EXCLUSIVE, "give delay or deliver_at, not both"),
       ("deliver_at", 0, EXCLUSIVE, "give delay or deliver_at, not both")]),
     ({"body": 1, "deliver_at": 1_769_850_000},
-     [("deliver_at", 1_769_850_000, INSTANT_FORMS, of_seconds(1_769_850_000))]),
+     [("deliver_at", 1_769_850_000, INSTANT_FORMS, error_of_seconds(1_769_850_000))]),
     ({"body": 1, "delay": "soon"}, [("delay", "soon", DURATION_FORMS, f"must be {DURATION_FORMS}")]),
     ({"body": 1, "delay": 1.5}, [("delay", 1.5, DURATION_FORMS, f"must be {DURATION_FORMS}")]),
     ({"body": 1, "delay": True}, [("delay", True, DURATION_FORMS, f"must be {DURATION_FORMS}")]),
