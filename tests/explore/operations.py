@@ -17,7 +17,7 @@ from bridge.model.values import Change, Draft, Effective, IfExists
 from bridge.service.changing import Changing
 from bridge.service.context import Context
 from bridge.service.dead.letters import Letters
-from bridge.service.dead.taken_ids import Decide, sought
+from bridge.service.dead.taken_ids import Decide, search_then_settle
 from bridge.service.protocol.deliveries import settle
 from bridge.service.protocol.succession import Succession
 from bridge.service.protocol.superseded import superseded
@@ -183,7 +183,7 @@ async def _settle_letter(work: Work, decide: Decide) -> Any:
     """Settles a dead letter as a sweep of the dead-letter queue does."""
     letter = _placed(work).copy.copy()
     succession = Succession.of_calls(work.context)
-    searched = sought(work.context.records, letter, decide)
+    searched = search_then_settle(work.context.records, letter, decide)
     (settlement,) = await settle(succession, [cast("Taken", _taken(work))], [searched])
     return settlement.result
 

@@ -13,7 +13,7 @@ from bridge.model.bulk import Failure, Target
 from bridge.model.message import Copy, Envelope, Message, Record, State
 from bridge.service.context import Context
 from bridge.service.dead.letters import LETTER_LOST, Letters, key
-from bridge.service.dead.taken_ids import DeadLetterVerdict, Decide, followed, is_settled
+from bridge.service.dead.taken_ids import DeadLetterVerdict, Decide, is_settled, settle_then_search
 from bridge.service.protocol.deliveries import settle
 from bridge.service.protocol.steps import named
 from bridge.service.protocol.succession import Succession
@@ -177,7 +177,9 @@ class DeadLetters:
         for start in range(0, len(targets), BURST):
             check()
             some = targets[start : start + BURST]
-            queued = {target: followed(self._records, copies[target], decide) for target in some if target in found}
+            queued = {
+                target: settle_then_search(self._records, copies[target], decide) for target in some if target in found
+            }
             gone = {target: decide(copies[target]) for target in some if target not in found}
             deliveries = [found[target] for target in queued]
             done = await settle(self._succession, deliveries, [*queued.values()])

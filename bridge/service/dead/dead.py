@@ -17,7 +17,15 @@ from bridge.model.values import Effective, Page
 from bridge.service.context import Context
 from bridge.service.dead.batches import DeadLetters, always, target_of
 from bridge.service.dead.letters import LETTER_LOST, Letters
-from bridge.service.dead.taken_ids import DeadLetterVerdict, Decide, Sight, is_settled, names, sight, sought
+from bridge.service.dead.taken_ids import (
+    DeadLetterVerdict,
+    Decide,
+    Sight,
+    is_settled,
+    possible_ids,
+    search_then_settle,
+    sight,
+)
 from bridge.service.known_topics import KnownTopics
 from bridge.service.protocol.arrivals import Arrivals
 from bridge.service.protocol.deliveries import Held, settle
@@ -110,7 +118,7 @@ class Dead:
         if not taken:
             return None
         letter = self._letters.copy(topic, taken[0])
-        for message in await self._lookup.get_many(topic, names(letter)):
+        for message in await self._lookup.get_many(topic, possible_ids(letter)):
             if message is not None and sight(letter, message.record) is Sight.LETTER:
                 return message.record.id
         return letter.id
@@ -265,7 +273,7 @@ class Dead:
         self, topic: str, taken: list[Taken], decide: Decide, policy: Effective, held: list[Taken]
     ) -> list[Outcome[DeadLetterVerdict]]:
         letters = [self._letters.of(topic, delivery, policy) for delivery in taken]
-        works = [sought(self._records, letter, decide) for letter in letters]
+        works = [search_then_settle(self._records, letter, decide) for letter in letters]
         settled = await settle(self._succession, taken, works)
         held += (one for one, settlement in zip(taken, settled, strict=True) if isinstance(settlement, Held))
         return [named(settlement.result) for settlement in settled]

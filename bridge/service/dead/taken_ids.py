@@ -2,12 +2,12 @@
 
 The script that begins the new message gives the dead letter's record a new id (`aside_id`). The copy in the dead-letter
 queue keeps the first id. If a client then sends a message under this new id, the record moves to the next id. So a
-process that takes the copy looks under each of the dead letter's `names`, in order. A record moves only forwards, so
-the process can't miss it.
+process that takes the copy looks under each of the dead letter's `possible_ids`, in order. A record moves only
+forwards, so the process can't miss it.
 
-If none of these names leads to the dead letter's own record, the other records under these names decide (`Sight`). The
-copy is acknowledged only if they prove that the dead letter was replayed or dropped. If they prove nothing, Redis has
-lost the dead letter's record. The dead letter is then settled under the first name that no record has.
+If none of these ids leads to the dead letter's own record, the other records under these ids decide (`Sight`). The copy
+is acknowledged only if they prove that the dead letter was replayed or dropped. If they prove nothing, Redis has lost
+the dead letter's record. The dead letter is then settled under the first id that no record has.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def is_settled(verdict: DeadLetterVerdict) -> bool:
 
 class Sight(Enum):
     """The relation of a record in Redis to a dead letter. The record has one of the ids that the dead letter may have
-    (`names`)."""
+    (`possible_ids`)."""
 
     LETTER = auto()
     """The record is the dead letter's own."""
@@ -66,8 +66,8 @@ class Sight(Enum):
 
 
 def sight(letter: Copy, record: Record | None) -> Sight:
-    """Returns what the record under one of the dead letter's `names` says about the dead letter. `record` None: there
-    is no record."""
+    """Returns what the record under one of the dead letter's `possible_ids` says about the dead letter. `record` None:
+    there is no record."""
     if record is None:
         return Sight.NONE
     is_named = (record.epoch, record.nonce) == (letter.epoch, letter.nonce)
@@ -79,7 +79,7 @@ def sight(letter: Copy, record: Record | None) -> Sight:
     return Sight.AHEAD if is_older else Sight.PASSED
 
 
-def names(letter: Copy) -> list[str]:
+def possible_ids(letter: Copy) -> list[str]:
     """Returns the ids that the record of a dead letter may have, in the order in which the record takes them. There are
     about a dozen ids. No client can send a message under the last id, so the record keeps that id."""
     found = [letter.id]
@@ -88,18 +88,18 @@ def names(letter: Copy) -> list[str]:
     return found
 
 
-def sought(records: Records, letter: Copy, decide: Decide) -> Work[DeadLetterVerdict]:
+def search_then_settle(records: Records, letter: Copy, decide: Decide) -> Work[DeadLetterVerdict]:
     """Returns the work that finds the present id of a dead letter and then settles the dead letter. `letter`: the copy
     in the dead-letter queue, with its first id. If the dead letter must not be settled yet, the work leaves the
     delivery unacknowledged (`Held`)."""
-    return _Look(_Search(records, letter, decide, names(letter)), 0)
+    return _Look(_Search(records, letter, decide, possible_ids(letter)), 0)
 
 
-def followed(records: Records, letter: Copy, decide: Decide) -> Work[DeadLetterVerdict]:
+def settle_then_search(records: Records, letter: Copy, decide: Decide) -> Work[DeadLetterVerdict]:
     """Returns the work that settles a dead letter under the id of `letter`. If a new message takes this id meanwhile,
     the work looks under the next ids. If the dead letter's record is not there, the dead letter was replayed or
     dropped, and the work acknowledges the copy."""
-    return _Search(records, letter, decide, names(letter)).decided(0)
+    return _Search(records, letter, decide, possible_ids(letter)).decided(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +107,19 @@ class _Search:
     records: Records
     letter: Copy
     decide: Decide
-    names: list[str]
+    ids: list[str]
 
     def has_next(self, at: int) -> bool:
-        return at + 1 < len(self.names)
+        return at + 1 < len(self.ids)
 
     def decided(self, at: int) -> _Decided:
-        """Returns the work that settles the dead letter under one of the ids in `names`. `at`: the index of this id."""
-        return _Decided(self, at, self.decide(replace(self.letter, id=self.names[at])))
+        """Returns the work that settles the dead letter under one of the ids in `ids`. `at`: the index of this id."""
+        return _Decided(self, at, self.decide(replace(self.letter, id=self.ids[at])))
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Looks for the dead letter's record under one of the ids in `names`. `at`: the index of this id. `free`: the index
+    """Looks for the dead letter's record under one of the ids in `ids`. `at`: the index of this id. `free`: the index
     of the first earlier id without a record; None: all earlier ids have one. `is_passed`: a record under an earlier id
     shows that the dead letter had moved on or was settled."""
 
@@ -130,7 +130,7 @@ class _Look:
 
     @property
     def step(self) -> Step[DeadLetterVerdict]:
-        return Update(self.search.records.look(self.search.letter.topic, self.search.names[self.at]))
+        return Update(self.search.records.look(self.search.letter.topic, self.search.ids[self.at]))
 
     def after(self, result: Result[DeadLetterVerdict]) -> Settlement[DeadLetterVerdict] | Work[DeadLetterVerdict]:
         if isinstance(result, Unavailable):
@@ -161,7 +161,7 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """Settles the dead letter under one of the ids in `names`. If a new message has taken this id meanwhile, looks
+    """Settles the dead letter under one of the ids in `ids`. If a new message has taken this id meanwhile, looks
     under the next id."""
 
     search: _Search

@@ -10,7 +10,7 @@ import pytest
 
 from bridge.model.errors import StoreUnavailable
 from bridge.model.message import Copy, Envelope, Record, State, aside_id, may_be_sent, taken_id, valid_id
-from bridge.service.dead.taken_ids import DeadLetterVerdict, followed, names, sought
+from bridge.service.dead.taken_ids import DeadLetterVerdict, possible_ids, search_then_settle, settle_then_search
 from bridge.service.protocol.deliveries import Acked, Held, Requeued, Work
 from bridge.service.protocol.steps import Step, Update
 from bridge.store.keys import Keys
@@ -52,7 +52,7 @@ UNRELATED: Any = {"state": State.WAITING, "epoch": 1, "nonce": 6, "created_ms": 
 DROPPED: Any = {"state": State.DELETED, "forget_ms": 9}
 ALIVE: Any = {"state": State.LEASED, "epoch": 2, "nonce": 4}
 DONE, TAKEN = outcome(DropVerdict.DROPPED), outcome(DropVerdict.STALE)
-OTHERS = len(names(LETTER))
+OTHERS = len(possible_ids(LETTER))
 
 
 def drop(letter: Copy) -> Step[DeadLetterVerdict]:
@@ -80,7 +80,7 @@ def calls_of(work: Work[DeadLetterVerdict], outcomes: list[Outcome[DeadLetterVer
 
 
 def looks(count: int) -> list[str]:
-    return [f"look {name}" for name in names(LETTER)[:count]]
+    return [f"look {name}" for name in possible_ids(LETTER)[:count]]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def looks(count: int) -> list[str]:
 def test_letter_is_acknowledged_only_under_its_own_record_or_when_it_was_certainly_settled(
     outcomes: list[Outcome[DeadLetterVerdict]], calls: list[str]
 ) -> None:
-    assert calls_of(sought(RECORDS, LETTER, drop), outcomes) == calls
+    assert calls_of(search_then_settle(RECORDS, LETTER, drop), outcomes) == calls
 
 
 @pytest.mark.parametrize(
@@ -129,18 +129,18 @@ def test_letter_is_acknowledged_only_under_its_own_record_or_when_it_was_certain
 def test_letter_whose_id_is_taken_during_its_decision_is_followed(
     outcomes: list[Outcome[DeadLetterVerdict]], calls: list[str]
 ) -> None:
-    assert calls_of(followed(RECORDS, LETTER, drop), outcomes) == calls
+    assert calls_of(settle_then_search(RECORDS, LETTER, drop), outcomes) == calls
 
 
-@pytest.mark.parametrize("begin", [sought, followed])
+@pytest.mark.parametrize("begin", [search_then_settle, settle_then_search])
 def test_letter_is_requeued_if_redis_does_not_answer(begin: Callable[..., Work[DeadLetterVerdict]]) -> None:
     away = StoreUnavailable("away")
     assert begin(RECORDS, LETTER, drop).after(away) == Requeued(away)
 
 
 @pytest.mark.parametrize("message_id", ["x", "x" * 200, "x" * 200 + "~dead1", "~dead1"])
-def test_names_of_a_letter_are_few_and_valid_and_nobody_can_send_the_last(message_id: str) -> None:
-    found = names(replace(LETTER, id=message_id, nonce=2**48 - 1))
+def test_ids_of_a_dead_letter_are_few_and_valid_and_nobody_can_send_the_last(message_id: str) -> None:
+    found = possible_ids(replace(LETTER, id=message_id, nonce=2**48 - 1))
     assert len(found) <= 12
     assert all(map(valid_id, found))
     assert [may_be_sent(name) for name in found] == [True] * (len(found) - 1) + [False]
