@@ -84,8 +84,8 @@ class Watch:
             findings.append(Finding("warning", evicts(policy)))
         since_s = monotonic() - _STEP_SHOWN_S
         clock = self._store.clock
-        findings += dict.fromkeys(_of_step(step, clock.overruled) for step in clock.steps if step.at_s > since_s)
-        findings += map(_of_kind, self._store.unnamed.lately())
+        findings += dict.fromkeys(_step_finding(step, clock.overruled) for step in clock.steps if step.at_s > since_s)
+        findings += map(_verdict_finding, self._store.unnamed.lately())
         self._report(tuple(findings))
         LAST_RUN.labels(self._part).set(time())
 
@@ -99,7 +99,7 @@ class Watch:
         self.findings = findings
 
 
-def _of_kind(kind: Kind) -> Finding:
+def _verdict_finding(kind: Kind) -> Finding:
     return Finding(
         "warning",
         f"Redis answered {kind.verdict!r} to the script {kind.script_name}, and this version has no rule for that: the "
@@ -107,7 +107,7 @@ def _of_kind(kind: Kind) -> Finding:
     )
 
 
-def _of_step(step: ClockStep, overruled: int) -> Finding:
+def _step_finding(step: ClockStep, overruled: int) -> Finding:
     """Returns the finding about a jump of Redis' clock. `overruled`: as in `StoreClock`."""
     server, seconds = f" {step.server}" if step.server else "", f"{abs(step.ahead_ms) / 1_000:,.0f} s"
     if step.ahead_ms > 0:

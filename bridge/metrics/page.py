@@ -44,12 +44,12 @@ async def render(name: str, others: Mapping[str, Any]) -> tuple[bytes, str]:
         shown = family
         if name and family.name not in states.NAMES:
             shown = _of_processes(family, {name: _samples(family)} | _named(family.name, by_process))
-        lines.append(generate_latest(_Only(shown)))
+        lines.append(generate_latest(_OneMetric(shown)))
         await asyncio.sleep(0)
     return b"".join(lines), CONTENT_TYPE_LATEST
 
 
-class _Only:
+class _OneMetric:
     """Gives one metric to `generate_latest`, which takes a collector."""
 
     def __init__(self, family: Metric) -> None:

@@ -53,7 +53,7 @@ class Failure:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
+class SubscriptionState:
     """A subscription with its state and the counts of all processes since it was created."""
 
     subscription: Subscription
@@ -72,7 +72,7 @@ class Subscriptions:
         self._stored = StoredSubscriptions(store, records.keys)
         self._topics = topics
 
-    async def put(self, subscription: Subscription, maker: Maker | None = None) -> Standing:
+    async def put(self, subscription: Subscription, maker: Maker | None = None) -> SubscriptionState:
         """Creates or replaces the topic's subscription. All processes use the new subscription within two seconds. No
         process begins another call for the former subscription. `maker`: as in `Policies.used`."""
         topic = subscription.topic
@@ -84,7 +84,7 @@ class Subscriptions:
         """Creates the subscription unless the topic has one."""
         await self._stored.add(subscription.topic, _write(replace(subscription, created_ms=int(self._clock.now_ms()))))
 
-    async def get(self, topic: str) -> Standing:
+    async def get(self, topic: str) -> SubscriptionState:
         """Returns the topic's subscription with its state.
 
         Raises:
@@ -93,7 +93,7 @@ class Subscriptions:
         subscription = await self._stored_one(topic)
         subscription = replace(subscription, ended_ms=await self._stored.ended_ms(subscription.id))
         tally = await self._stored.tally(topic, subscription.id)
-        return Standing(
+        return SubscriptionState(
             subscription=subscription,
             held_ms=await self._stored.held_ms(topic, subscription.id),
             delivered=int(tally.get("delivered", 0)),

@@ -19,7 +19,7 @@ from bridge.loops.callbacks.may_call import why_not
 from bridge.model.addresses import parse_url
 from bridge.model.errors import InvalidRequest, NotFound
 from bridge.service.reading.cursors import make_topic_cursor, read_topic_cursor
-from bridge.service.topics.subscriptions import Standing
+from bridge.service.topics.subscriptions import SubscriptionState
 
 if TYPE_CHECKING:
     from bridge.service.pools.pools import Pools
@@ -38,8 +38,8 @@ async def subscribe(pools: Pools, call: ApiCall) -> Response:
     if why := await why_not(parse_url(wanted.url), pools.settings.push_allow or ()):
         raise InvalidRequest.of("url", wanted.url, "https, and public addresses", why)
     subscription = wanted.subscription(topic)
-    standing = await pools.serving(topic).subscriptions.put(subscription, call.caller.maker)
-    return JsonAnswer(subscription_out(standing))
+    state = await pools.serving(topic).subscriptions.put(subscription, call.caller.maker)
+    return JsonAnswer(subscription_out(state))
 
 
 async def list_subscriptions(pools: Pools, call: ApiCall) -> Response:
@@ -49,13 +49,13 @@ async def list_subscriptions(pools: Pools, call: ApiCall) -> Response:
     after = "" if query.cursor is None else read_topic_cursor(query.cursor)
     topics = [topic for topic in await pools.subscribed_topics() if topic > after and caller.sees(topic)]
     page = topics[: query.limit]
-    found = await asyncio.gather(*(_standing(pools, topic) for topic in page))
+    found = await asyncio.gather(*(_state(pools, topic) for topic in page))
     more = len(topics) > len(page)
-    items = [subscription_out(standing) for standing in found if standing is not None]
+    items = [subscription_out(state) for state in found if state is not None]
     return JsonAnswer(SubscriptionsOut(items=items, next_cursor=make_topic_cursor(page[-1]) if more else None))
 
 
-async def _standing(pools: Pools, topic: str) -> Standing | None:
+async def _state(pools: Pools, topic: str) -> SubscriptionState | None:
     try:
         return await pools.serving(topic).subscriptions.get(topic)
     except NotFound:

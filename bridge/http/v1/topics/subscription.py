@@ -18,8 +18,8 @@ from bridge.service.topics.subscriptions import (
     DEFAULT_BACKOFF,
     DEFAULT_CONCURRENCY,
     DEFAULT_TIMEOUT_MS,
-    Standing,
     Subscription,
+    SubscriptionState,
 )
 
 _MOST_SECRETS: Final = 5
@@ -124,8 +124,8 @@ class SubscriptionsOut(Answer):
     next_cursor: str | None
 
 
-def subscription_out(standing: Standing) -> SubscriptionOut:
-    subscription, failure = standing.subscription, standing.last_failure
+def subscription_out(state: SubscriptionState) -> SubscriptionOut:
+    subscription, failure = state.subscription, state.last_failure
     return SubscriptionOut(
         topic=subscription.topic,
         url=subscription.url,
@@ -134,12 +134,12 @@ def subscription_out(standing: Standing) -> SubscriptionOut:
         timeout_ms=subscription.timeout_ms,
         backoff=backoff_out(subscription.backoff),
         created_at=format_instant(subscription.created_ms),
-        state="ended" if subscription.ended_ms else "held" if standing.held_ms else "active",
-        held_ms=standing.held_ms,
+        state="ended" if subscription.ended_ms else "held" if state.held_ms else "active",
+        held_ms=state.held_ms,
         ended_at=instant_out(subscription.ended_ms),
-        delivered=standing.delivered,
-        failed=standing.failed,
-        last_delivered_at=instant_out(standing.last_delivered_ms),
+        delivered=state.delivered,
+        failed=state.failed,
+        last_delivered_at=instant_out(state.last_delivered_ms),
         last_failure=None
         if failure is None
         else FailedCallOut(at=format_instant(failure.at_ms), id=failure.id, reason=failure.reason, detail=failure.says),
