@@ -16,7 +16,7 @@ from bridge.cli.pool_option import POOL_HELP, pool_of, read_settings
 from bridge.cli.record import record
 from bridge.cli.unavailable import end_unavailable
 from bridge.loops.audit import Audit, Overdue
-from bridge.model.action import What
+from bridge.model.action import ActionName
 from bridge.model.durations import format_instant
 from bridge.model.errors import Unavailable
 from bridge.service.service import Service
@@ -98,7 +98,7 @@ async def _find_overdue(settings: Settings, overdue: list[Overdue], *, repair: b
 async def _record(settings: Settings, repaired: int) -> None:
     service = Service(settings)  # the default pool's service, as that pool records the actions on all pools
     try:
-        await record(service, What.REPAIR, count=repaired)
+        await record(service, ActionName.REPAIR, count=repaired)
     finally:
         await service.close()
 

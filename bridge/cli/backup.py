@@ -25,7 +25,7 @@ from bridge.cli.pool_option import POOL_HELP, pool_of, read_settings, settings_o
 from bridge.cli.progress import progress
 from bridge.cli.record import record
 from bridge.cli.unavailable import end_unavailable
-from bridge.model.action import What
+from bridge.model.action import ActionName
 from bridge.model.errors import BrokerUnfit, StoreUnfit, Unavailable
 from bridge.service.service import Service
 from bridge.settings.pools import DEFAULT
@@ -126,7 +126,7 @@ async def _restore(settings: Settings, pool: str, lines: BinaryIO, counts: Count
 async def _record(settings: Settings, counts: Counter[str]) -> None:
     service = Service(settings)  # the default pool's service, as that pool records the actions on all pools
     try:
-        await record(service, What.RESTORE, count=counts["messages"])
+        await record(service, ActionName.RESTORE, count=counts["messages"])
     finally:
         await service.close()
 

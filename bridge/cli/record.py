@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from bridge.model.action import COMMAND_LINE, Action, What
+from bridge.model.action import COMMAND_LINE, Action, ActionName
 from bridge.service.service import Service
 
 
-async def record(service: Service, what: What, *, target: str | None = None, count: int | None = None) -> None:
+async def record(service: Service, what: ActionName, *, target: str | None = None, count: int | None = None) -> None:
     """Records an action that is done. If Redis does not record it, prints a line on standard error and does not fail.
 
     Args:

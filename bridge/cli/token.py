@@ -31,7 +31,7 @@ from bridge.cli.logs import configure
 from bridge.cli.pool_option import read_settings, settings_of
 from bridge.cli.record import record
 from bridge.cli.unavailable import end_unavailable
-from bridge.model.action import What
+from bridge.model.action import ActionName
 from bridge.model.durations import format_instant, parse_duration_ms
 from bridge.model.errors import Unavailable
 from bridge.model.values import LARGEST_BODY
@@ -125,7 +125,7 @@ def create(
 
     async def put(service: Service) -> None:
         await _stored(service).put(token.id, token.model_dump_json().encode())
-        await record(service, What.TOKEN_CREATE, target=token.id)
+        await record(service, ActionName.TOKEN_CREATE, target=token.id)
 
     _run(_writable(), put)
     if json:
@@ -162,7 +162,7 @@ def revoke(token_id: Annotated[str, typer.Argument(metavar="ID", help="The id th
     async def remove(service: Service) -> bool:
         removed = await _stored(service).remove(token_id)
         if removed:
-            await record(service, What.TOKEN_REVOKE, target=token_id)
+            await record(service, ActionName.TOKEN_REVOKE, target=token_id)
         return removed
 
     if not _run(_writable(), remove):

@@ -24,7 +24,7 @@ import structlog
 
 from bridge.metrics.loops import BULK_CHANGED, BULK_RUNNING
 from bridge.model import log_scope
-from bridge.model.action import NO_TOKEN, Action, What
+from bridge.model.action import NO_TOKEN, Action, ActionName
 from bridge.model.bulk import OperationState
 from bridge.model.errors import NotFound, Unavailable
 from bridge.model.part_state import OK
@@ -154,7 +154,7 @@ class Operations:
         with suppress(NotFound):  # newer operations have taken its place
             operation = await self._bulk.operations.get(work.lease.operation_id)
             action = Action(
-                what=What.OPERATION_ENDED,
+                what=ActionName.OPERATION_ENDED,
                 who=work.who,
                 topic=work.bulk.filter.one_topic,
                 target=operation.id,

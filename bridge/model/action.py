@@ -1,7 +1,8 @@
 """Defines an operator's action: a call that changes topics, dead letters, subscriptions or tokens.
 
-Each operation of the API declares whether it is an action (`http/v1/operation/`). `What` names the actions outside the
-API. A client's ordinary calls are no actions: to send, pull and settle, and to move or delete a single message.
+Each operation of the API declares whether it is an action (`http/v1/operation/`). `ActionName` lists the actions
+outside the API. A client's ordinary calls are no actions: to send, pull and settle, and to move or delete a single
+message.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ COMMAND_LINE: Final = "command line"
 LMSTFY: Final = "lmstfy"
 
 
-class What(StrEnum):
+class ActionName(StrEnum):
     """The actions outside the API: on the command line, over the wires of other queues, and the end of a bulk
     operation."""
 

@@ -15,7 +15,7 @@ from typer.testing import Result
 
 from bridge.access.token import Token, sha256_of
 from bridge.local.redis import RedisNode
-from bridge.model.action import Action, What
+from bridge.model.action import Action, ActionName
 from bridge.store.client import Store
 from bridge.store.kept.actions import StoredActions
 from bridge.store.keys import Keys
@@ -109,7 +109,8 @@ async def test_changes_of_tokens_are_recorded_as_actions_of_the_command_line(sto
     await asyncio.to_thread(run, "revoke", token_id, code=1)
     found = [one.action for one in await stored.before(None, 10)]
     assert found == [
-        Action(what=what, who="command line", target=token_id) for what in (What.TOKEN_REVOKE, What.TOKEN_CREATE)
+        Action(what=what, who="command line", target=token_id)
+        for what in (ActionName.TOKEN_REVOKE, ActionName.TOKEN_CREATE)
     ]
 
 

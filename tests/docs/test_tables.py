@@ -12,7 +12,7 @@ import bridge.metrics
 from bridge.http.app import OPERATIONS
 from bridge.metrics import states
 from bridge.metrics.registry import REGISTRY
-from bridge.model.action import What
+from bridge.model.action import ActionName
 from tests.docs.documents import PROJECT, rows, section, text
 
 RUNBOOK = text("docs/operating/runbook.md")
@@ -49,4 +49,4 @@ def test_every_action_of_operators_is_in_the_table() -> None:
     table = rows(RUNBOOK[RUNBOOK.index("### Operators' actions") :])
     listed = [what for cells in table for what in re.findall(r"`([a-z_]+)`", cells[0])]
     of_api = {operation.what for operation in OPERATIONS if operation.is_action}
-    assert sorted(listed) == sorted(of_api | set(What))
+    assert sorted(listed) == sorted(of_api | set(ActionName))

@@ -43,7 +43,7 @@ from bridge.http.wires.camellia.calls import Answer, Calls
 from bridge.http.wires.camellia.monitor import Monitor, Presence, monitor_string, topic_info
 from bridge.http.wires.camellia.spring import BadParameter, Params, bad_request
 from bridge.http.wires.digested_names import topic_of
-from bridge.model.action import Action, What
+from bridge.model.action import Action, ActionName
 from bridge.model.errors import BridgeError, Conflict, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -145,14 +145,14 @@ def _add_health(routes: APIRouter, presence: Presence, guard: Guard, service: Po
     async def online(request: Request) -> Response:
         caller = await guard.admit(request, _SWITCH)
         presence.online = True
-        await service.default.actions.record(Action(what=What.ONLINE, who=caller.who, name=caller.name))
+        await service.default.actions.record(Action(what=ActionName.ONLINE, who=caller.who, name=caller.name))
         return _health(ok=True)
 
     @routes.api_route("/health/offline", methods=_ANY_VERB)
     async def offline(request: Request) -> Response:
         caller = await guard.admit(request, _SWITCH)
         presence.online = False
-        await service.default.actions.record(Action(what=What.OFFLINE, who=caller.who, name=caller.name))
+        await service.default.actions.record(Action(what=ActionName.OFFLINE, who=caller.who, name=caller.name))
         return _health(ok=presence.idle)
 
 

@@ -13,7 +13,7 @@ from bridge.http.wires.lmstfy.basic_auth import check_account
 from bridge.http.wires.lmstfy.local import check_site
 from bridge.http.wires.lmstfy.request import WireRequest
 from bridge.http.wires.lmstfy.router import Answered, Route, Router, failure
-from bridge.model.action import What
+from bridge.model.action import ActionName
 from bridge.settings.pools import DEFAULT
 
 AdminHandler = Callable[[WireRequest], Awaitable[Response]]
@@ -28,7 +28,7 @@ class ApiRoute(Route):
     handler: ApiHandler
     check_names: Callable[[str, str], None] = names.check
     needs_token: bool = True
-    what: What | None = None
+    what: ActionName | None = None
 
 
 class ApiRouter(Router[ApiRoute]):
@@ -73,7 +73,7 @@ class ApiRouter(Router[ApiRoute]):
 class AdminRoute(Route):
     handler: AdminHandler
     needs_account: bool = True
-    what: What | None = None
+    what: ActionName | None = None
 
 
 class AdminRouter(Router[AdminRoute]):

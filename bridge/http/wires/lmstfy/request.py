@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from bridge.http.wires.lmstfy.answers import Refusal
 from bridge.http.wires.lmstfy.parameters import Query
 from bridge.http.wires.lmstfy.wire import Wire
-from bridge.model.action import LMSTFY, Action, What
+from bridge.model.action import LMSTFY, Action, ActionName
 
 # An unwanted body is read up to this size: a client may not read the answer before it has sent its whole body.
 _DRAINED_BYTES = 1024 * 1024
@@ -52,7 +52,7 @@ class WireRequest:
         return self.http.headers.get(name, "")
 
     def acting(
-        self, what: What | None, *, topic: str | None = None, target: str | None = None
+        self, what: ActionName | None, *, topic: str | None = None, target: str | None = None
     ) -> AbstractAsyncContextManager[None]:
         """Returns a context that records the operator's action `what` at its end. `what` None: nothing is recorded. The
         token is a secret without an id, so no record names the token."""
