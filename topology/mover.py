@@ -33,7 +33,7 @@ MARKER: Final = "x-drain-marker"
 _ROUTING_HEADERS: Final = frozenset({"CC", "BCC"})
 
 
-Taken = tuple[str, aiormq.abc.DeliveredMessage]
+QueuedMessage = tuple[str, aiormq.abc.DeliveredMessage]
 """The name of the queue that a message came from, and the message."""
 
 
@@ -58,7 +58,7 @@ class Mover:
         self._giving = giving
         self._old = old
         self._new = new
-        self._arrived: asyncio.Queue[Taken] = asyncio.Queue()
+        self._arrived: asyncio.Queue[QueuedMessage] = asyncio.Queue()
         self._consumers: dict[Queue, str] = {}
         self._declared: set[tuple[int, Slot]] = set()
         self._moved = moved
@@ -87,7 +87,7 @@ class Mover:
                 await self._settle(await _burst(self._arrived, ()), queue_by_marker)
             queues = tuple(queue for queue, existing in counted.items() if existing and existing.messages)
 
-    async def _settle(self, batch: Sequence[Taken], queue_by_marker: dict[str, str]) -> None:
+    async def _settle(self, batch: Sequence[QueuedMessage], queue_by_marker: dict[str, str]) -> None:
         """Moves and acknowledges a batch, and removes the batch's markers from `queue_by_marker`."""
         await self._move([taken for taken in batch if MARKER not in _headers(taken[1])])
         for _, message in batch:
@@ -108,7 +108,7 @@ class Mover:
         )
         return marker
 
-    async def _move(self, batch: Sequence[Taken]) -> None:
+    async def _move(self, batch: Sequence[QueuedMessage]) -> None:
         now_ms = time.time_ns() // 1_000_000
         moves = [
             (
@@ -137,7 +137,7 @@ class Mover:
             self._declared |= missing
 
 
-async def _burst(arrived: asyncio.Queue[Taken], awaited: Iterable[str]) -> list[Taken]:
+async def _burst(arrived: asyncio.Queue[QueuedMessage], awaited: Iterable[str]) -> list[QueuedMessage]:
     """Returns all messages that have arrived, in the order of delivery. Waits for the first message.
 
     `awaited`: the queues that are not empty yet, which the error names.
@@ -181,7 +181,7 @@ def _headers(message: aiormq.abc.DeliveredMessage) -> Mapping[str, Any]:
 
 
 def _into(
-    arrived: asyncio.Queue[Taken], name: str
+    arrived: asyncio.Queue[QueuedMessage], name: str
 ) -> Callable[[aiormq.abc.DeliveredMessage], Coroutine[Any, Any, None]]:
     async def put(message: aiormq.abc.DeliveredMessage) -> None:
         arrived.put_nowait((name, message))

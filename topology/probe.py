@@ -17,7 +17,7 @@ from topology.channels import plain_channel
 from topology.connect import connect, refusal
 from topology.connection import Connection
 
-Taken = Literal["confirmed", "blocked", "refused"]
+PublishResult = Literal["confirmed", "blocked", "refused"]
 """What RabbitMQ does with a message: confirms it, blocks the publisher, or refuses it for lack of a right."""
 
 _PATIENCE_S: Final = 2.0
@@ -48,7 +48,7 @@ async def barred_names(connection: Connection, starts: Iterable[str]) -> tuple[s
     return tuple(barred)
 
 
-async def publishing(url: str, *, timeout_s: float, tls: SSLContext) -> Taken:
+async def publishing(url: str, *, timeout_s: float, tls: SSLContext) -> PublishResult:
     """Publishes two messages that RabbitMQ confirms and drops, as no queue has their key. Returns what RabbitMQ did.
 
     While RabbitMQ has an alarm, it takes the first message of a connection, and reads no further.

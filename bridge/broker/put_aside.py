@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from bridge.broker.amqp10.messages import Header, header, why_not_given
-from bridge.broker.amqp10.receiver import DrainCut, Receiver, Taken, receiving
+from bridge.broker.amqp10.receiver import DrainCut, Receiver, Transfer, receiving
 from bridge.broker.client.channel import Received
 from bridge.broker.client.connection import BrokerConnection
 from bridge.broker.client.consumer import Consumer
@@ -139,7 +139,7 @@ class PutAside:
                     raise
             return
 
-    async def _judge(self, receiver: Receiver, queue: str, taken: Taken) -> bool:
+    async def _judge(self, receiver: Receiver, queue: str, taken: Transfer) -> bool:
         """Puts the message aside if RabbitMQ can't convert it. Returns whether it did."""
         if (judged := _unreadable(queue, taken.message, receiver.version)) is None:
             return False

@@ -20,7 +20,7 @@ _LAG: Final = "delaybridge_release_lag_seconds"
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class FlowCounts:
     """The sums of the counts of several processes. `at_s`: the moment of the reading, by `monotonic()`. `by_step`:
     counts by step, then by the topic's label. `lags`: for each bucket's upper bound in seconds, how many releases were
     no later than this."""
@@ -59,7 +59,7 @@ async def counted_here() -> Mapping[str, Any]:
     return {"by_step": by_step, "lags": [[str(bound), count] for bound, count in lags]}
 
 
-def summed(at_s: float, counts: Iterable[Mapping[str, Any] | None]) -> Counted:
+def summed(at_s: float, counts: Iterable[Mapping[str, Any] | None]) -> FlowCounts:
     """Returns the sums of the counts of several processes. `at_s`: the moment of the reading, by `monotonic()`.
     `counts`: what `counted_here` returned in each process; None: the process did not answer."""
     by_step: dict[str, dict[str, float]] = {step: {} for step in _COUNTERS.values()}
@@ -72,10 +72,10 @@ def summed(at_s: float, counts: Iterable[Mapping[str, Any] | None]) -> Counted:
                 by_step[step][topic] = by_step[step].get(topic, 0) + number
         for bound, number in counted["lags"]:
             lags[float(bound)] = lags.get(float(bound), 0) + number
-    return Counted(at_s, by_step, lags)
+    return FlowCounts(at_s, by_step, lags)
 
 
-def rates(before: Counted, now: Counted) -> dict[str, dict[str, float]]:
+def rates(before: FlowCounts, now: FlowCounts) -> dict[str, dict[str, float]]:
     """Returns messages a second by step, then by topic. A restarted process counts from 0, so a sum that became smaller
     gives a rate of 0."""
     over_s = max(now.at_s - before.at_s, 0.001)
@@ -88,7 +88,7 @@ def rates(before: Counted, now: Counted) -> dict[str, dict[str, float]]:
     }
 
 
-def lateness(before: Counted, now: Counted) -> Lateness:
+def lateness(before: FlowCounts, now: FlowCounts) -> Lateness:
     """Returns how late the releases of all topics between the two readings were."""
     counts = [(bound, max(0.0, number - before.lags.get(bound, 0))) for bound, number in sorted(now.lags.items())]
     released = int(counts[-1][1]) if counts else 0

@@ -47,7 +47,7 @@ class DrainCut(BrokerUnavailable):
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Transfer:
     """A message as bytes, and the delivery number that `Receiver.accept` needs."""
 
     number: int
@@ -66,7 +66,7 @@ class Receiver:
         self.version: tuple[int, ...] = ()
         """The node's version, such as (4, 3, 6); empty: the node does not say it."""
 
-    async def drain(self, most: int, *, at_once: int) -> AsyncIterator[Taken]:
+    async def drain(self, most: int, *, at_once: int) -> AsyncIterator[Transfer]:
         """Yields up to `most` messages, the oldest first, and ends when the queue has no more.
 
         `at_once`: how many messages RabbitMQ may send before the receiver asks for more. With 1, if a message makes
@@ -92,7 +92,7 @@ class Receiver:
                 parts.append(payload)
                 if not _flag(fields, 5):  # this was the message's last part
                     self._delivered = _after(self._delivered)
-                    yield Taken(number, b"".join(parts))
+                    yield Transfer(number, b"".join(parts))
                     most, credit, parts = most - 1, credit - 1, []
             elif code == _FLOW and _flag(fields, 8) and int(fields[5].value) != self._delivered:
                 return  # RabbitMQ counts the credit that it did not use as delivered

@@ -116,7 +116,7 @@ class Channel:
 
     async def get(self, queue: str) -> Got:
         """Takes the oldest message of the queue. If the caller is cancelled, the bridge requeues the message. Raises
-        `Unread` besides the errors of `rpc`."""
+        `GetNotRead` besides the errors of `rpc`."""
         return await self._gets.get(queue)
 
     async def consume(self, queue: str, received: Received, tag: str, cancelled: Cancelled = lambda: None) -> None:

@@ -19,7 +19,7 @@ Got = tuple[Delivery | None, int]
 """The oldest message of a queue, or None if the queue is empty, and how many messages are ready behind it."""
 
 
-class Unread(BrokerUnavailable):
+class GetNotRead(BrokerUnavailable):
     """RabbitMQ closed the channel because an earlier get named a missing queue. It has not read this get."""
 
 
@@ -36,7 +36,7 @@ class Gets:
         Raises:
             BrokerUnavailable: the channel is closed, or the connection was lost.
             ChannelNotFoundEntity: there is no such queue, and RabbitMQ has closed the channel.
-            Unread
+            GetNotRead
         """
         self._channel.write(frames.get(self._channel.number, queue))
         answer: asyncio.Future[Got] = asyncio.get_running_loop().create_future()
@@ -63,7 +63,7 @@ class Gets:
             if answer.done():
                 continue
             if at and isinstance(error, ChannelNotFoundEntity):
-                answer.set_exception(Unread("RabbitMQ closed the channel over a get from a missing queue"))
+                answer.set_exception(GetNotRead("RabbitMQ closed the channel over a get from a missing queue"))
             else:
                 answer.set_exception(type(error)(*error.args))
 

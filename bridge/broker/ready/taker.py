@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from bridge.broker.client.channel import Channel
 from bridge.broker.client.connection import BrokerConnection
-from bridge.broker.client.gets import Unread
+from bridge.broker.client.gets import GetNotRead
 from bridge.broker.ready.fetch_many import Fetcher
 from bridge.broker.ready.taken import Taken
 from bridge.model import background
@@ -77,7 +77,7 @@ class Taker:
         """Takes the oldest message, and returns it with the number of messages that are ready behind it. None: the
         queue is empty."""
         for _ in range(_CHANNELS - 1):
-            with suppress(Unread):
+            with suppress(GetNotRead):
                 return await self._get_once(queue)
         return await self._get_once(queue)
 

@@ -35,7 +35,7 @@ from bridge.http.server.refusals import (
     refusal_bytes,
 )
 from bridge.http.server.sweep import Limits, Phase, Sweep
-from bridge.http.server.unread import Unread
+from bridge.http.server.unread import UnreadAnswers
 from bridge.metrics.http import CONNECTIONS, REFUSED
 
 MAX_HEADERS = 100
@@ -51,7 +51,7 @@ class HttpConnection(HttpToolsProtocol):
 
     limits: ClassVar[Limits]
     sweep: ClassVar[Sweep]
-    unread: ClassVar[Unread]
+    unread: ClassVar[UnreadAnswers]
     pulse: ClassVar[Pulse]
 
     def __init__(
@@ -304,7 +304,7 @@ def limited_protocol(limits: Limits, pulse: Pulse) -> type[asyncio.Protocol]:
     return type(
         "LimitedProtocol",
         (HttpConnection,),
-        {"limits": limits, "sweep": Sweep(limits), "unread": Unread(limits.unread_bytes), "pulse": pulse},
+        {"limits": limits, "sweep": Sweep(limits), "unread": UnreadAnswers(limits.unread_bytes), "pulse": pulse},
     )
 
 

@@ -15,7 +15,7 @@ _PAGES_AT_ONCE: Final = 2
 _READY: Final = "/health/ready"  # its answer says whether a send would succeed now
 
 
-class Unread:
+class UnreadAnswers:
     """Counts the bytes of answers that clients have not read. A connection whose client has not read its answer begins
     no further request.
 
@@ -77,7 +77,7 @@ class Unread:
 class _Page:
     """An ASGI application that answers with a page of messages, once fewer than `_PAGES_AT_ONCE` calls make a page."""
 
-    def __init__(self, unread: Unread, app: ASGIApp) -> None:
+    def __init__(self, unread: UnreadAnswers, app: ASGIApp) -> None:
         self._unread = unread
         self._app = app
 

@@ -6,14 +6,14 @@ from typing import assert_never
 
 from bridge.broker.copies.classify import Due, Returned
 from bridge.loops.checkpoint.cases import Case, Item
-from bridge.loops.checkpoint.verdicts import Asked, Counted
+from bridge.loops.checkpoint.verdicts import Asked, CopyResult
 from bridge.metrics.messages import DEAD, EXPIRED, GHOSTS, LEASES_EXPIRED, RETRIED, released
 from bridge.model.clock_step import STEP_MS
 from bridge.model.message import CopyKind
 from bridge.store.clock import StoreClock
 
 
-def count(case: Case, counts: Counted | None, clock: StoreClock) -> None:
+def count(case: Case, counts: CopyResult | None, clock: StoreClock) -> None:
     """Counts the result of a copy in the metrics. `counts`: the result; None: counts nothing.
 
     A release is measured up to its confirm, because the batch may end later. A confirm of a new queue counts only 1.5 s
@@ -21,20 +21,20 @@ def count(case: Case, counts: Counted | None, clock: StoreClock) -> None:
     """
     item, outcome = case.item, case.outcome
     topic = item.copy.topic
-    if counts in {Counted.RELEASED, Counted.DEAD} and _lease_ended(item, outcome):
+    if counts in {CopyResult.RELEASED, CopyResult.DEAD} and _lease_ended(item, outcome):
         LEASES_EXPIRED.add(topic)
     match counts:
-        case Counted.RELEASED:
+        case CopyResult.RELEASED:
             clock.overruled += item.copy.due_ms - outcome.now_ms > STEP_MS
             now_ms = clock.now_ms() if case.arrived_ms is None else case.arrived_ms
             released(topic, now_ms - max(item.copy.due_ms, outcome.found.due_ms))
-        case Counted.GHOST:
+        case CopyResult.GHOST:
             GHOSTS.add(topic)
-        case Counted.EXPIRED:
+        case CopyResult.EXPIRED:
             EXPIRED.add(topic)
-        case Counted.DEAD:
+        case CopyResult.DEAD:
             DEAD.add(topic, _cause(item))
-        case Counted.RETRIED:
+        case CopyResult.RETRIED:
             RETRIED.add(topic)
         case None:
             pass

@@ -41,7 +41,7 @@ Named = RetryVerdict | BuryVerdict | AckVerdict | LeaseCopyVerdict
 """The verdicts of calls that name a successor, or that end a message whose target has it."""
 
 
-class Counted(Enum):
+class CopyResult(Enum):
     """The result of a copy at the checkpoint, as the metrics count it."""
 
     RELEASED = auto()
@@ -62,7 +62,7 @@ class Hold:
 class Drop:
     """The copy needs no successor: its message has ended, or another copy is the live one."""
 
-    counts: Counted
+    counts: CopyResult
 
 
 @fast_dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Perform:
     in Unix ms of Redis' clock; 0: now. `counts`: how the metrics count the copy; None: not at all."""
 
     step: Publish | Succeed[Named]
-    counts: Counted | None = None
+    counts: CopyResult | None = None
     not_before_ms: int = 0
 
 
@@ -120,9 +120,9 @@ def after_fire(records: Records, item: Due, outcome: Outcome[FireVerdict]) -> De
         case FireVerdict.BURY:
             return _bury(records, copy, outcome.found, copy.attempt - 1, "retries used up")
         case FireVerdict.EXPIRED:
-            return Drop(Counted.EXPIRED)
+            return Drop(CopyResult.EXPIRED)
         case FireVerdict.GHOST:
-            return Drop(Counted.GHOST)
+            return Drop(CopyResult.GHOST)
         case _:
             assert_never(outcome.verdict)
 
@@ -145,7 +145,7 @@ def after_return(
                 publication=later(retried, outcome.now_ms, CopyKind.RETRY),
                 name=records.retry(record, next_nonce=nonce, due_ms=due_ms, attempts=copy.attempt, reason=reason),
             )
-            return Perform(step, Counted.RETRIED)
+            return Perform(step, CopyResult.RETRIED)
         case ReturnedVerdict.BURY:
             return _bury(records, copy, outcome.found, copy.attempt, reason)
         case ReturnedVerdict.ANOTHER:
@@ -156,14 +156,14 @@ def after_return(
         case ReturnedVerdict.AHEAD:
             return _ask_later(copy, 0, CopyKind.CHECKED)
         case ReturnedVerdict.EXPIRED:
-            return Drop(Counted.EXPIRED)
+            return Drop(CopyResult.EXPIRED)
         case ReturnedVerdict.GHOST:
-            return Drop(Counted.GHOST)
+            return Drop(CopyResult.GHOST)
         case _:
             assert_never(outcome.verdict)
 
 
-def count_of(decision: Drop | Perform, verdict: Named | None) -> Counted | None:
+def count_of(decision: Drop | Perform, verdict: Named | None) -> CopyResult | None:
     """Returns what to count once a decision is carried out; None: no metric.
 
     `verdict`: the answer of the step's `name`; None: the step has none. If the record does not name the successor, the
@@ -175,7 +175,7 @@ def count_of(decision: Drop | Perform, verdict: Named | None) -> Counted | None:
         case AckVerdict.ACKED | AckVerdict.STALE | AckVerdict.NOT_LEASED | AckVerdict.UNKNOWN:
             return decision.counts  # its target has the message
         case RetryVerdict.GHOST | BuryVerdict.GHOST | LeaseCopyVerdict.GHOST | LeaseCopyVerdict.MISSING:
-            return Counted.GHOST
+            return CopyResult.GHOST
         case _:
             assert_never(verdict)
 
@@ -194,7 +194,7 @@ def _released(records: Records, copy: Copy, outcome: Outcome[FireVerdict]) -> De
     else:
         publication = Publication(copy=copy, route=Route.TARGET, live_for_ms=live_for_ms)
         step = Succeed(publication, records.ack(copy.topic, copy.id, epoch=None, copy_gone=True))
-    return Perform(step, Counted.RELEASED, not_before_ms=outcome.found.due_ms)
+    return Perform(step, CopyResult.RELEASED, not_before_ms=outcome.found.due_ms)
 
 
 def _held(copy: Copy, outcome: Outcome[FireVerdict], left_at_most_ms: int, kind: CopyKind) -> Decision:
@@ -237,4 +237,4 @@ def _bury(records: Records, copy: Copy, record: Record, attempts: int, reason: s
     nonce = new_nonce()
     buried = replace(as_recorded(copy, record), epoch=record.epoch + 1, nonce=nonce)
     name = records.bury(record, next_nonce=nonce, attempts=attempts, reason=reason)
-    return Perform(Succeed(dead(buried, reason), name), Counted.DEAD)
+    return Perform(Succeed(dead(buried, reason), name), CopyResult.DEAD)

@@ -16,7 +16,7 @@ from time import monotonic, time
 from typing import Final
 
 from bridge.metrics import flow
-from bridge.metrics.flow import Counted, Lateness
+from bridge.metrics.flow import FlowCounts, Lateness
 from bridge.model.errors import Unavailable
 from bridge.model.message import SHOWN_STATES
 from bridge.model.values import Policy
@@ -74,7 +74,7 @@ class Overview:
         self._one_at_a_time = asyncio.Lock()
         self._latest: Sample | None = None
         self._again_s = 0.0
-        self._counted: deque[Counted] = deque()  # of the last minute
+        self._counted: deque[FlowCounts] = deque()  # of the last minute
         self._stopping = asyncio.Event()
 
     async def sample(self) -> Sample:

@@ -15,7 +15,7 @@ from pamqp.frame import marshal
 
 from bridge.broker.client.channel import Channel, open_channel
 from bridge.broker.client.delivery import Delivery, acknowledge, requeue
-from bridge.broker.client.gets import Unread
+from bridge.broker.client.gets import GetNotRead
 from bridge.model.errors import BrokerUnavailable, Unroutable
 from tests.unit.broker.wire import BODY_MAX, Wire, content, cut, delivery
 
@@ -194,7 +194,7 @@ async def test_only_the_get_from_the_missing_queue_is_told_so() -> None:
 
     answers = await asyncio.gather(*gets, return_exceptions=True)
     assert answers[0] == (None, 0)
-    assert [type(answer) for answer in answers[1:]] == [ChannelNotFoundEntity, Unread, Unread]
+    assert [type(answer) for answer in answers[1:]] == [ChannelNotFoundEntity, GetNotRead, GetNotRead]
 
 
 async def test_number_is_used_again_only_once_both_sides_have_closed() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from bridge.broker.copies.classify import Due
 from bridge.broker.publications import Publication, Route
-from bridge.loops.checkpoint.verdicts import Counted, Decision, Drop, Hold, Perform, after_fire, after_return, named
+from bridge.loops.checkpoint.verdicts import CopyResult, Decision, Drop, Hold, Perform, after_fire, after_return, named
 from bridge.model.message import Copy, CopyKind, Envelope, State
 from bridge.model.values import Backoff, Policy
 from bridge.service.protocol.steps import Publish, Succeed
@@ -77,7 +77,7 @@ def named_by(step: Succeed[Any]) -> dict[str, object]:
 def test_a_released_copy_takes_its_values_from_the_record(verdict: str) -> None:
     assert after_fire(RECORDS, due(COPY), fired(verdict, 800)) == Perform(
         Publish(Publication(copy=AS_RECORDED, route=Route.READY, live_for_ms=800)),
-        Counted.RELEASED,
+        CopyResult.RELEASED,
         not_before_ms=NOW_MS - 10,
     )
 
@@ -183,8 +183,8 @@ def test_a_copy_ahead_of_a_message_that_waits_for_later_is_asked_about_after_tha
     assert decision == Perform(Publish(publication))
 
 
-@pytest.mark.parametrize(("verdict", "counts"), [("expired", Counted.EXPIRED), ("ghost", Counted.GHOST)])
-def test_a_copy_of_an_ended_message_is_not_published(verdict: str, counts: Counted) -> None:
+@pytest.mark.parametrize(("verdict", "counts"), [("expired", CopyResult.EXPIRED), ("ghost", CopyResult.GHOST)])
+def test_a_copy_of_an_ended_message_is_not_published(verdict: str, counts: CopyResult) -> None:
     assert after_fire(RECORDS, due(COPY), fired(verdict)) == Drop(counts)
     assert after_return(RECORDS, COPY, returned(verdict), "rejected", effective()) == Drop(counts)
 
@@ -203,7 +203,7 @@ def test_a_copy_whose_retries_are_used_up_is_buried_as_a_successor(
     arguments = named_by(step)
     buried = step.publication.copy
 
-    assert decision == Perform(step, Counted.DEAD)
+    assert decision == Perform(step, CopyResult.DEAD)
     assert (step.publication.route, step.publication.reason) == (Route.DEAD, reason)
     assert buried == replace(AS_RECORDED, epoch=4, nonce=buried.nonce)
     assert arguments == {
@@ -246,4 +246,4 @@ def test_a_rejected_copy_returns_to_the_wheel_for_its_back_off(backoff: Backoff 
         "reason": "rejected",
         "by": "-",
     }
-    assert decision == Perform(step, Counted.RETRIED)
+    assert decision == Perform(step, CopyResult.RETRIED)

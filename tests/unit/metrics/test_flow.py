@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 from bridge.metrics import flow, messages
-from bridge.metrics.flow import Counted
+from bridge.metrics.flow import FlowCounts
 
 
-def counted(at_s: float, released: int, *, late: int = 0, quick: int | None = None) -> Counted:
+def counted(at_s: float, released: int, *, late: int = 0, quick: int | None = None) -> FlowCounts:
     """`quick`: how many of the releases took at most 10 ms; the others took at most a second."""
     by_step: dict[str, Mapping[str, float]] = {step: {} for step in flow.STEPS}
     by_step |= {"released": {"orders": released}, "released_late": {"orders": late}}
-    return Counted(at_s, by_step, {0.01: released if quick is None else quick, 1.0: released, float("inf"): released})
+    return FlowCounts(
+        at_s, by_step, {0.01: released if quick is None else quick, 1.0: released, float("inf"): released}
+    )
 
 
 def test_rates_are_by_second_and_never_negative() -> None:

@@ -18,7 +18,7 @@ from topology.connect import PikaConnection, connected
 from topology.errors import LoginRefused, TopologyError, VhostRefused
 from topology.names import Names
 from topology.plan import Exchange, Plan, Queue
-from topology.probe import Taken, barred_names, publishing
+from topology.probe import PublishResult, barred_names, publishing
 from topology.report import Finding
 from topology.verify import unsuitable
 
@@ -43,7 +43,7 @@ class Broker:
     unroutable: int
     lanes: int
     barred: Sequence[str]
-    taken: Taken
+    taken: PublishResult
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
