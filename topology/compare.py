@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from topology.plan import KEEPS_LATEST, UNLIMITED_DELIVERIES, Arguments, Binding, Plan, Queue
-from topology.report import Finding, error, warning
+from topology.report import Difference, error, warning
 
 Rows = Iterable[Mapping[str, Any]]
 """One answer of the management API: a list of JSON objects."""
@@ -54,18 +54,18 @@ _CONSUMER_TIMEOUT_MS: Final = 1_800_000
 _OWN_KEY: Final = re.compile(r"(\*\.)*\d+\.#|(\*\.){7}[^*#]+")
 
 
-def flags(rows: Rows) -> list[Finding]:
+def flags(rows: Rows) -> list[Difference]:
     """Checks the rows of /api/feature-flags. A flag that newer versions no longer list is always enabled."""
     states = {str(flag["name"]): str(flag.get("state")) for flag in rows}
     return [disabled_flag(name, states[name]) for name in REQUIRED_FLAGS if states.get(name, "enabled") != "enabled"]
 
 
-def disabled_flag(name: str, state: str) -> Finding:
+def disabled_flag(name: str, state: str) -> Difference:
     remedy = f"Enable it with `rabbitmqctl enable_feature_flag {name}`"
     return error(f"feature flag {name}", found=state, required="enabled", remedy=remedy)
 
 
-def exchanges(plan: Plan, rows: Rows) -> list[Finding]:
+def exchanges(plan: Plan, rows: Rows) -> list[Difference]:
     """Checks the rows of /api/exchanges/VHOST: type, durability, arguments. Skips missing exchanges."""
     existing = {str(row["name"]): row for row in rows}
     findings = []
@@ -80,7 +80,7 @@ def exchanges(plan: Plan, rows: Rows) -> list[Finding]:
     return findings
 
 
-def queues(plan: Plan, rows: Rows) -> list[Finding]:
+def queues(plan: Plan, rows: Rows) -> list[Difference]:
     """Checks the rows of /api/queues/VHOST: durability, arguments. Skips missing queues."""
     existing = {str(row["name"]): row for row in rows}
     findings = []
@@ -91,7 +91,7 @@ def queues(plan: Plan, rows: Rows) -> list[Finding]:
     return findings
 
 
-def expired(plan: Plan, rows: Rows) -> list[Finding]:
+def expired(plan: Plan, rows: Rows) -> list[Difference]:
     """Checks the column `messages_dlx` of rows of /api/queues/VHOST: how many messages of a slot have expired and are
     not dead-lettered yet. RabbitMQ counts them every five seconds."""
     slots = {queue.name for queue in plan.queues if "x-message-ttl" in queue.arguments}
@@ -109,7 +109,7 @@ def expired(plan: Plan, rows: Rows) -> list[Finding]:
     ]
 
 
-def bindings(plan: Plan, rows: Rows) -> list[Finding]:
+def bindings(plan: Plan, rows: Rows) -> list[Difference]:
     """Checks the rows of /api/bindings/VHOST. Finds missing bindings, bindings of earlier versions, and foreign
     bindings that copy messages or route them past the bridge."""
     existing = {
@@ -147,7 +147,7 @@ def bindings(plan: Plan, rows: Rows) -> list[Finding]:
     others = [b for b in others if b.source in watched]
     planned = {(b.source, b.key) for b in plan.bindings}
     doubled = [
-        Finding(
+        Difference(
             severity="warning",
             name=f"{b.destination}: binding with the key of another queue",
             found=f"bound to {b.source}",
@@ -173,7 +173,7 @@ def bindings(plan: Plan, rows: Rows) -> list[Finding]:
     return missing + former + doubled + foreign
 
 
-def policies(plan: Plan, rows: Rows, *, kind: str) -> list[Finding]:
+def policies(plan: Plan, rows: Rows, *, kind: str) -> list[Difference]:
     """Checks the rows of /api/policies/VHOST or /api/operator-policies/VHOST. `kind` names the policies in findings."""
     by_priority = sorted(rows, key=lambda policy: -int(policy.get("priority", 0)))
     findings = []
@@ -198,8 +198,8 @@ class _Harm:
     required: str
 
 
-def _finding(kind: str, policy: Mapping[str, Any], on: str, harm: _Harm) -> Finding:
-    return Finding(
+def _finding(kind: str, policy: Mapping[str, Any], on: str, harm: _Harm) -> Difference:
+    return Difference(
         severity=harm.severity,
         name=f"{on}: {kind} {policy['name']}: {harm.key}",
         found=str(policy["definition"][harm.key]),
@@ -305,13 +305,13 @@ def _matches(policy: Mapping[str, Any], name: str, kinds: tuple[str, ...]) -> bo
         return True
 
 
-def _durability(name: str, row: Mapping[str, Any]) -> list[Finding]:
+def _durability(name: str, row: Mapping[str, Any]) -> list[Difference]:
     if row.get("durable", True):
         return []
     return [error(f"{name}: durable", found=False, required=True, remedy=_REPLACE)]
 
 
-def _arguments(name: str, found: Mapping[str, Any], required: Arguments) -> list[Finding]:
+def _arguments(name: str, found: Mapping[str, Any], required: Arguments) -> list[Difference]:
     # A queue that dead-letters loses nothing under another delivery limit. It has the limit that it was declared with.
     harmless = {"x-delivery-limit"} if "x-dead-letter-exchange" in required else set()
     return [

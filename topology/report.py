@@ -5,7 +5,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class Difference:
     """One difference between the broker and the plan. An `error` breaks a promise. A `warning` may break a promise, or
     says that something could not be checked.
 
@@ -34,7 +34,7 @@ class Report:
     """All findings, errors first. `checked`: what was compared, so that a report without findings says something.
     `skipped`: what was not compared, each with the reason."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Difference, ...]
     checked: tuple[str, ...]
     skipped: tuple[str, ...] = ()
 
@@ -50,16 +50,16 @@ class Report:
         return "\n".join(lines)
 
 
-def error(name: str, *, found: object, required: object, remedy: str = "") -> Finding:
-    return Finding(severity="error", name=name, found=str(found), required=str(required), remedy=remedy)
+def error(name: str, *, found: object, required: object, remedy: str = "") -> Difference:
+    return Difference(severity="error", name=name, found=str(found), required=str(required), remedy=remedy)
 
 
-def warning(name: str, *, found: object, required: object, effect: str = "", remedy: str = "") -> Finding:
-    return Finding(
+def warning(name: str, *, found: object, required: object, effect: str = "", remedy: str = "") -> Difference:
+    return Difference(
         severity="warning", name=name, found=str(found), required=str(required), effect=effect, remedy=remedy
     )
 
 
-def unread(name: str, *, found: object, remedy: str) -> Finding:
+def unread(name: str, *, found: object, remedy: str) -> Difference:
     """Returns a warning that the broker did not show `name`, so `name` was not compared."""
-    return Finding(severity="warning", name=name, found=str(found), required="readable", remedy=remedy, unread=True)
+    return Difference(severity="warning", name=name, found=str(found), required="readable", remedy=remedy, unread=True)

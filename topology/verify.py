@@ -21,7 +21,7 @@ from topology.connection import Connection
 from topology.errors import BrokerUnsuitable
 from topology.management import management, quoted
 from topology.plan import Exchange, Plan, Queue
-from topology.report import Finding, Report, error, unread
+from topology.report import Difference, Report, error, unread
 
 TIMEOUT_S: Final = 60.0
 
@@ -96,7 +96,7 @@ async def verify(
     return Report(findings=tuple(dict.fromkeys(by_severity)), checked=tuple(checked), skipped=tuple(skipped))
 
 
-async def unsuitable(connection: Connection) -> list[Finding]:
+async def unsuitable(connection: Connection) -> list[Difference]:
     """Returns why the broker can't keep the promises: its version, a capability, or a feature flag. The list is empty
     if the broker can keep them."""
     properties = connection.server_properties
@@ -128,7 +128,7 @@ async def _streams_enabled(connection: Connection) -> bool:
     return True
 
 
-async def _missing(connection: Connection, plan: Plan) -> list[Finding]:
+async def _missing(connection: Connection, plan: Plan) -> list[Difference]:
     items: tuple[Exchange | Queue, ...] = (*plan.exchanges, *plan.queues)
     return [
         error(f"{type(item).__name__.lower()} {item.name}", found="missing", required="declared", remedy=_DECLARE)
@@ -137,7 +137,7 @@ async def _missing(connection: Connection, plan: Plan) -> list[Finding]:
     ]
 
 
-async def _barring(connection: Connection, plan: Plan) -> list[Finding]:
+async def _barring(connection: Connection, plan: Plan) -> list[Difference]:
     return [
         error(f"queue {queue.name} of an earlier version", found="declared", required="absent", remedy=_MOVE)
         for queue, existing in (await look_at_all(connection, plan.barring)).items()
@@ -147,14 +147,14 @@ async def _barring(connection: Connection, plan: Plan) -> list[Finding]:
 
 async def managed(
     management_url: str, vhost: str, plan: Plan, *, often: bool = False, tls: SSLContext | None = None
-) -> dict[str, list[Finding]]:
+) -> dict[str, list[Difference]]:
     """Compares the plan with the answers of the management API. Returns the findings by question, which is a path with
     VHOST in place of the virtual host.
 
     `often`: asks only for bindings, policies and the slots with the most expired messages. These answers are small, and
     nothing else can change on existing objects.
     """
-    questions: dict[str, Callable[[Any], list[Finding]]] = {
+    questions: dict[str, Callable[[Any], list[Difference]]] = {
         "bindings/VHOST": lambda rows: compare.bindings(plan, rows),
         "policies/VHOST": lambda rows: compare.policies(plan, rows, kind="policy"),
         "operator-policies/VHOST": lambda rows: compare.policies(plan, rows, kind="operator policy"),

@@ -37,7 +37,7 @@ from bridge.settings.settings import Settings
 from topology import plan
 from topology.deaths import left_of_key_ms
 from topology.names import Names
-from topology.report import Finding as TopologyFinding
+from topology.report import Difference
 from topology.verify import check_server, managed, verify, vhost_of
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Broker:
         self.dead_letter_search = DeadLetterSearch(self._searching, search_guard)
         self._readers: dict[str, QueueReader] = {}  # by queue
         # The latest answers of the management API, by question: some are asked only once.
-        self._answers: dict[str, list[TopologyFinding]] = {}
+        self._answers: dict[str, list[Difference]] = {}
 
     def _copy_publisher(self, publisher: Publisher, existing: Existing) -> CopyPublisher:
         parts = (self.declared, self._names, publisher, self._targets, existing)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bridge.broker.declared.mending import Mended
-from topology.report import Finding as TopologyFinding
-from topology.report import warning
+from topology.report import Difference, warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +20,16 @@ class Finding:
     remedy: str = ""
 
 
-def in_words(findings: Iterable[TopologyFinding]) -> list[Finding]:
+def in_words(findings: Iterable[Difference]) -> list[Finding]:
     """Converts the topology's findings to words, errors first. The effects of one policy on many queues become one
     finding."""
-    groups: dict[tuple[str, ...], list[TopologyFinding]] = {}
+    groups: dict[tuple[str, ...], list[Difference]] = {}
     for finding in findings:
         groups.setdefault((finding.severity, _subject(finding), finding.found, finding.effect), []).append(finding)
     return sorted(map(_of_group, groups.values()), key=lambda finding: finding.severity)
 
 
-def not_empty(refused_queue: str, reason: str) -> TopologyFinding:
+def not_empty(refused_queue: str, reason: str) -> Difference:
     """Returns the finding that clients have sent messages which the checkpoint had to put aside.
 
     `reason`: why the checkpoint put the oldest of them aside.
@@ -67,7 +66,7 @@ def dead_letters_without_queue(topic: str, queue: str) -> Finding:
     )
 
 
-def undeclared(mended: Mended, topic_of: Callable[[str], str | None]) -> list[TopologyFinding]:
+def undeclared(mended: Mended, topic_of: Callable[[str], str | None]) -> list[Difference]:
     """Returns a finding for each missing object that RabbitMQ refuses to declare, and one finding for all untried
     objects. `topic_of`: returns the topic of a queue, by the queue's name; None: the object belongs to no topic."""
     findings = []
@@ -81,11 +80,11 @@ def undeclared(mended: Mended, topic_of: Callable[[str], str | None]) -> list[To
     return findings
 
 
-def _subject(finding: TopologyFinding) -> str:
+def _subject(finding: Difference) -> str:
     return finding.name.removeprefix(f"{finding.on}: ") if finding.on else finding.name
 
 
-def _of_group(group: list[TopologyFinding]) -> Finding:
+def _of_group(group: list[Difference]) -> Finding:
     first = group[0]
     on = f" on {first.on}" if first.on else ""
     others = f" and {len(group) - 1} more" if len(group) > 1 else ""

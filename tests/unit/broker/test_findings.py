@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from bridge.broker.declared.findings import Finding, in_words, not_empty
-from topology.report import Finding as TopologyFinding
-from topology.report import error, warning
+from topology.report import Difference, error, warning
 
 
-def capped(queue: str, length: int = 10) -> TopologyFinding:
-    return TopologyFinding(
+def capped(queue: str, length: int = 10) -> Difference:
+    return Difference(
         severity="warning",
         name=f"{queue}: policy limits: max-length",
         found=str(length),

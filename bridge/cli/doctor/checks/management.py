@@ -11,7 +11,7 @@ from bridge.cli.doctor.facts.facts import Facts
 from bridge.cli.doctor.facts.management import Managed, Unusable
 from bridge.cli.doctor.facts.missing import Missing
 from topology import compare
-from topology.report import Finding
+from topology.report import Difference
 
 _OF_RETRIES: Final = "delayed-retry-type"
 _OF_TIMEOUTS: Final = "consumer-timeout"
@@ -23,9 +23,9 @@ def unusable(facts: Facts) -> Verdict:
     return [Fault(facts.management.reason, "warning")] if isinstance(facts.management, Unusable) else ()
 
 
-def policies(managed: Managed) -> Iterable[Finding] | Missing:
+def policies(managed: Managed) -> Iterable[Difference] | Missing:
     """Returns all findings about policies and operator policies. Missing: the API did not show them."""
-    findings: list[Finding] = []
+    findings: list[Difference] = []
     for answer, kind in (("policies", "policy"), ("operator_policies", "operator policy")):
         rows = managed.answers[answer]
         if isinstance(rows, Missing):
@@ -34,21 +34,21 @@ def policies(managed: Managed) -> Iterable[Finding] | Missing:
     return findings
 
 
-def other_policies(managed: Managed) -> Iterable[Finding] | Missing:
+def other_policies(managed: Managed) -> Iterable[Difference] | Missing:
     return _of_key(policies(managed), lambda key: key not in (_OF_RETRIES, _OF_TIMEOUTS))
 
 
-def retry_policies(managed: Managed) -> Iterable[Finding] | Missing:
+def retry_policies(managed: Managed) -> Iterable[Difference] | Missing:
     return _of_key(policies(managed), lambda key: key == _OF_RETRIES)
 
 
-def timeout_policies(managed: Managed) -> Iterable[Finding] | Missing:
+def timeout_policies(managed: Managed) -> Iterable[Difference] | Missing:
     return _of_key(policies(managed), lambda key: key == _OF_TIMEOUTS)
 
 
-def objects(managed: Managed) -> Iterable[Finding] | Missing:
+def objects(managed: Managed) -> Iterable[Difference] | Missing:
     """Returns the findings about arguments and bindings of existing objects. Missing: the API did not show them."""
-    findings: list[Finding] = []
+    findings: list[Difference] = []
     judges = (("exchanges", compare.exchanges), ("queues", compare.queues), ("bindings", compare.bindings))
     for answer, judge in judges:
         rows = managed.answers[answer]
@@ -58,7 +58,7 @@ def objects(managed: Managed) -> Iterable[Finding] | Missing:
     return findings
 
 
-def expired(managed: Managed) -> Iterable[Finding] | Missing:
+def expired(managed: Managed) -> Iterable[Difference] | Missing:
     page = managed.answers["expired"]
     return page if isinstance(page, Missing) else compare.expired(managed.plan, page["items"])
 
@@ -88,7 +88,7 @@ def said(facts: Facts) -> set[str]:
     return {fault.found for verdict in verdicts if not isinstance(verdict, Missing) for fault in verdict}
 
 
-def _over_managed(findings: Callable[[Managed], Iterable[Finding] | Missing]) -> Callable[[Facts], Verdict]:
+def _over_managed(findings: Callable[[Managed], Iterable[Difference] | Missing]) -> Callable[[Facts], Verdict]:
     def decide(facts: Facts) -> Verdict:
         if not isinstance(facts.management, Managed):
             return _not_managed(facts.management)
@@ -104,7 +104,7 @@ def _not_managed(management: Unusable | Missing) -> Missing:
     return management if isinstance(management, Missing) else Missing("no management API; see 221")
 
 
-def _of_key(findings: Iterable[Finding] | Missing, wanted: Callable[[str], bool]) -> Iterable[Finding] | Missing:
+def _of_key(findings: Iterable[Difference] | Missing, wanted: Callable[[str], bool]) -> Iterable[Difference] | Missing:
     if isinstance(findings, Missing):
         return findings
     return [finding for finding in findings if wanted(finding.name.rpartition(": ")[2])]

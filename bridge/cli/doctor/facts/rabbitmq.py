@@ -19,7 +19,7 @@ from topology.errors import LoginRefused, TopologyError, VhostRefused
 from topology.names import Names
 from topology.plan import Exchange, Plan, Queue
 from topology.probe import PublishResult, barred_names, publishing
-from topology.report import Finding
+from topology.report import Difference
 from topology.verify import unsuitable
 
 CONNECT_S: Final = 5.0
@@ -35,7 +35,7 @@ class Broker:
     user may not configure. `taken`: how RabbitMQ answered a publish."""
 
     names: Names
-    unsuitable: Sequence[Finding]
+    unsuitable: Sequence[Difference]
     existing: Sequence[str]
     missing: Sequence[str]
     former: Sequence[str]
