@@ -11,7 +11,9 @@ MOST: Final = 16
 
 
 class What(StrEnum):
-    """The kinds of transitions, in the order of their codes in `store/lua/_record.lua`."""
+    """The kind of a transition in the life of a message."""
+
+    # In the order of their codes in `store/lua/_record.lua`.
 
     SENT = "sent"
     REPLACED = "replaced"  # another message took its id; a timeline begins with it

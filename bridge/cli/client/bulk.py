@@ -61,7 +61,7 @@ def bulk(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the messages that match.")] = False,
     wait: Annotated[
-        bool, typer.Option(help="Wait for the end of an operation, which more than 1,000 messages become.")
+        bool, typer.Option(help="Wait until the operation ends. A change of more than 1,000 messages is one.")
     ] = True,
 ) -> None:
     """Delete, move, run now or replay all messages that match.

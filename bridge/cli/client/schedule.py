@@ -70,7 +70,7 @@ def set_schedule(
         str | None, typer.Option(metavar="CRON", help="When it ticks, as in crontab: '*/5 * * * *'.")
     ] = None,
     timezone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Of --cron, such as Europe/Vienna. Default: UTC.")
+        str | None, typer.Option(metavar="ZONE", help="Time zone of --cron, such as Europe/Vienna. Default: UTC.")
     ] = None,
     every: Annotated[
         str | None, typer.Option(metavar="DURATION", help="How far its ticks are apart, from 1s on.")
@@ -79,10 +79,12 @@ def set_schedule(
     start: Annotated[str | None, typer.Option(metavar="INSTANT", help="No tick comes before it.")] = None,
     end: Annotated[str | None, typer.Option(metavar="INSTANT", help="No tick comes after it.")] = None,
     jitter: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Each message is due later by up to so much.")
+        str | None,
+        typer.Option(metavar="DURATION", help="Each message is due up to this time after its tick."),
     ] = None,
     missed: Annotated[
-        str | None, typer.Option(metavar="WHICH", help="Of ticks that nobody sent in time: skip, last or all.")
+        str | None,
+        typer.Option(metavar="WHICH", help="Which missed ticks to send: skip (none), last or all."),
     ] = None,
     missed_max: Annotated[
         int | None, typer.Option(metavar="N", help="With --missed all: the most of them, the latest.")
@@ -183,8 +185,8 @@ def backfill(
     api: Api,
     output: Output,
     name: _Name,
-    from_: Annotated[str, typer.Option("--from", metavar="INSTANT", help="The beginning of the time.")],
-    to: Annotated[str, typer.Option(metavar="INSTANT", help="Its end, which belongs to it.")],
+    from_: Annotated[str, typer.Option("--from", metavar="INSTANT", help="The first moment of the period.")],
+    to: Annotated[str, typer.Option(metavar="INSTANT", help="The last moment of the period, included.")],
 ) -> None:
     """Send the ticks of a past period. A tick that was sent before is not sent again."""
     wanted = {"from": number_or_text(from_), "to": number_or_text(to)}

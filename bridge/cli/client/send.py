@@ -71,7 +71,7 @@ def send(
     ] = None,
     max_wait: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="With extend: due so long after the first send at the latest."),
+        typer.Option(metavar="DURATION", help="With --if-exists extend: the longest time from first send to due time."),
     ] = None,
     idempotency_key: Annotated[
         str | None,

@@ -61,7 +61,9 @@ def set_subscription(
     concurrency: Annotated[
         int | None, typer.Option(metavar="N", help="Calls in flight at once in each process, 1 to 100.")
     ] = None,
-    timeout: Annotated[str | None, typer.Option(metavar="DURATION", help="Of one call, 1s to 5m.")] = None,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="The longest time for one call, 1s to 5m.")
+    ] = None,
     backoff: Annotated[str | None, typer.Option(metavar="STEPS", help="Before each retry: 5s,1m,15m.")] = None,
 ) -> None:
     """Create or replace the subscription of a topic."""

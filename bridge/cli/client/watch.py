@@ -34,14 +34,17 @@ def watch(
     message_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="Follow this message of the one TOPIC until it has ended.")
     ] = None,
-    every: Annotated[str, typer.Option(metavar="DURATION", help="The time between two looks, 100ms to 1h.")] = "1s",
+    every: Annotated[
+        str, typer.Option(metavar="DURATION", help="The pause between two questions, 100ms to 1h.")
+    ] = "1s",
     times: Annotated[
-        int | None, typer.Option("--count", metavar="N", min=1, help="End after so many looks. Default: at Ctrl-C.")
+        int | None,
+        typer.Option("--count", metavar="N", min=1, help="Ask the bridge N times, then end. Default: until Ctrl-C."),
     ] = None,
 ) -> None:
     """Follow topics or one message.
 
-    Prints the counts of the topics at each look. With --id it prints the message whenever it has changed.
+    Asks the bridge every second, and prints the counts of the topics. With --id it prints the message when it changes.
     """
     pause_s, looks = _pause_ms(every) / 1_000, count() if times is None else range(times)
     if message_id is None:

@@ -1380,7 +1380,7 @@ export interface components {
             ttl_ms: number | null;
             lease_ms: number;
             backoff: components["schemas"]["BackoffOut"];
-            /** @description the share of the back-off that a retry waits longer at most */
+            /** @description a retry waits longer than its back-off by up to this share: 0.1 makes 10 s up to 11 s */
             jitter: number;
             /** @description the fields that the policy does not set */
             defaults: string[];
@@ -2209,7 +2209,7 @@ export interface components {
         };
         /**
          * What
-         * @description The kinds of transitions, in the order of their codes in `store/lua/_record.lua`.
+         * @description The kind of a transition in the life of a message.
          * @enum {string}
          */
         What: "acked" | "buried" | "changed" | "deleted" | "dropped" | "expired" | "extended" | "leased" | "moved" | "nacked" | "released" | "replaced" | "replayed" | "restored" | "retried" | "returned" | "sent";

@@ -139,7 +139,10 @@ class EffectiveOut(Answer):
     ttl_ms: int | None
     lease_ms: int
     backoff: BackoffOut
-    jitter: Annotated[float, Meta(description="the share of the back-off that a retry waits longer at most")]
+    jitter: Annotated[
+        float,
+        Meta(description="a retry waits longer than its back-off by up to this share: 0.1 makes 10 s up to 11 s"),
+    ]
     defaults: Annotated[
         list[str],
         Meta(description="the fields that the policy does not set"),
