@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from ssl import SSLContext
 from time import monotonic
 from typing import Final, NamedTuple
@@ -32,7 +31,7 @@ from bridge.broker.amqp10.receiver import DrainCut, Receiver, Transfer, receivin
 from bridge.broker.client.channel import Received
 from bridge.broker.client.connection import BrokerConnection
 from bridge.broker.client.consumer import Consumer
-from bridge.broker.copies.properties import Message, Properties
+from bridge.broker.copies.properties import MadeMessage, Message, Properties
 from bridge.metrics.loops import REFUSED
 from bridge.model.errors import BrokerUnavailable
 from topology.names import LONGEST_NAME
@@ -53,18 +52,6 @@ _SHOWN_S: Final = 60.0
 
 Refuse = Callable[[Message, str], Awaitable[None]]
 """A function that publishes a message to `delay.refused` with the reason, and returns once RabbitMQ confirms that."""
-
-
-@dataclass(frozen=True, slots=True)
-class _AsBytes:
-    """A message of AMQP 1.0 as the body of a message of AMQP 0.9.1."""
-
-    properties: Properties
-    body: bytes
-    delivery_tag: int = 0
-    exchange: str = ""
-    routing_key: str = ""
-    redelivered: bool = False
 
 
 class _Failure(NamedTuple):
@@ -217,4 +204,5 @@ def _unreadable(queue: str, message: bytes, version: tuple[int, ...]) -> tuple[M
         "the body has all its bytes"
     )
     own_id = message_id if 0 < len(message_id.encode()) <= LONGEST_NAME else None
-    return _AsBytes(Properties(content_type=CONTENT_TYPE, message_id=own_id), message), reason
+    properties = Properties(content_type=CONTENT_TYPE, message_id=own_id)
+    return MadeMessage(properties=properties, body=message), reason

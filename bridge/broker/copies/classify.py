@@ -13,7 +13,7 @@ from bridge.broker.copies.bundles import Entry
 from bridge.broker.copies.copies import from_properties, target_of
 from bridge.broker.copies.entries import decode
 from bridge.broker.copies.open_bundle import OpenBundle
-from bridge.broker.copies.properties import UNREADABLE, Message, Properties, deaths, latest_death
+from bridge.broker.copies.properties import UNREADABLE, MadeMessage, Message, Properties, deaths, latest_death
 from bridge.broker.copies.submissions import (
     DELAY,
     Submission,
@@ -136,18 +136,6 @@ class Bundle:
         return OpenBundle(self.tag, self.topic, self.kind, self.stranded_ms, index, message.body, self.waited_ms)
 
 
-@fast_dataclass(frozen=True, slots=True)
-class _UnreadableEntry:
-    """An unreadable entry of a bundle, in the form of a message that can be put aside."""
-
-    delivery_tag: int
-    routing_key: str
-    properties: Properties
-    body: bytes
-    exchange: str = ""
-    redelivered: bool = False
-
-
 Arrival = Due | Returned | Bundle | OpenBundle | Submission | Unusable
 
 
@@ -157,7 +145,8 @@ def due_of(bundle: OpenBundle, entry: Entry, *, now_ms: int) -> Due | Unusable:
         copy = decode(bundle.topic, entry.data, now_ms=now_ms)
     except _FAULTS as error:
         properties = Properties(content_type=bundles.CONTENT_TYPE, headers={"x-delay-topic": bundle.topic})
-        return _unreadable(_UnreadableEntry(bundle.tag, "", properties, entry.data), error)
+        made = MadeMessage(properties=properties, body=entry.data, delivery_tag=bundle.tag)
+        return _unreadable(made, error)
     return Due(bundle.tag, copy, copy, bundle.stranded_ms, bundle.kind, bundle.waited_by_ms(copy.due_ms))
 
 

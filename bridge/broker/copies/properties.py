@@ -64,6 +64,18 @@ class Message(Protocol):
     def body(self) -> bytes: ...
 
 
+@fast_dataclass(frozen=True, slots=True, kw_only=True)
+class MadeMessage:
+    """A message that the bridge makes out of bytes that no client can read, so that it can be put aside."""
+
+    properties: Properties
+    body: bytes
+    delivery_tag: int = 0
+    exchange: str = ""
+    routing_key: str = ""
+    redelivered: bool = False
+
+
 class UnreadDeaths:
     """The value of `x-death`, not decoded yet. `x-death` is most of a delivery's headers, and few deliveries need
     it."""
