@@ -86,4 +86,17 @@ function read(status, text) {
 }
 
 export const get = (path, options) => call('GET', path, options);
+
+// The items of the first pages of a list, and the cursor of the page behind them.
+export async function firstPages(path, pages, options) {
+  const items = [];
+  let cursor = '';
+  for (let at = 0; at < pages && cursor !== null; at += 1) {
+    const page = await get(withQuery(path, { cursor }), options);
+    items.push(...page.items);
+    cursor = page.next_cursor;
+  }
+  return { items, cursor };
+}
+
 export const post = (path, body, options) => call('POST', path, { body, ...options });

@@ -1,7 +1,7 @@
 // Lists schedules, and shows one with its next ticks.
 
 import { html, nothing } from '../vendor/lit-html.js';
-import { call, get, post, withQuery } from '../api.js';
+import { call, firstPages, get, post } from '../api.js';
 import { ask } from '../dialog.js';
 import { count, duration } from '../format.js';
 import { every } from '../live.js';
@@ -17,14 +17,7 @@ export async function open({ params: [name], signal, show, guarded }) {
       show(one(await get(path(name), { signal }), load, state));
       return;
     }
-    const items = [];
-    let cursor = '';
-    for (let at = 0; at < state.pages && cursor !== null; at += 1) {
-      const page = await get(withQuery('v1/schedules', { cursor }), { signal });
-      items.push(...page.items);
-      cursor = page.next_cursor;
-    }
-    Object.assign(state, { items, cursor });
+    Object.assign(state, await firstPages('v1/schedules', state.pages, { signal }));
     show(list(state, load));
   };
   const load = () => {

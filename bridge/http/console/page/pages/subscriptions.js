@@ -1,7 +1,7 @@
 // Lists the topics whose messages are posted to a receiver, and how the calls went.
 
 import { html, nothing } from '../vendor/lit-html.js';
-import { call, get, topicPath, withQuery } from '../api.js';
+import { call, firstPages, topicPath } from '../api.js';
 import { ask } from '../dialog.js';
 import { count, duration } from '../format.js';
 import { every } from '../live.js';
@@ -21,14 +21,7 @@ export async function open({ signal, show, guarded }) {
   const state = { items: [], cursor: null, pages: 1 };
   const load = () =>
     guarded(async () => {
-      const items = [];
-      let cursor = '';
-      for (let at = 0; at < state.pages && cursor !== null; at += 1) {
-        const page = await get(withQuery('v1/subscriptions', { cursor }), { signal });
-        items.push(...page.items);
-        cursor = page.next_cursor;
-      }
-      Object.assign(state, { items, cursor });
+      Object.assign(state, await firstPages('v1/subscriptions', state.pages, { signal }));
       show(view(state, load));
     });
   await every(5000, load, signal);
