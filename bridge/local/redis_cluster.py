@@ -5,10 +5,10 @@ from __future__ import annotations
 from binascii import crc_hqx
 from itertools import pairwise
 from pathlib import Path
-from typing import Self
 
 from bridge.local.installation import HERE, Installation
 from bridge.local.redis import AppendFsync, RedisNode
+from bridge.local.server import Startable
 
 SLOTS = 16_384
 
@@ -41,7 +41,7 @@ class _Master(RedisNode):
         other.met = True
 
 
-class RedisCluster:
+class RedisCluster(Startable):
     """Masters on loopback, without replicas. Each of `nodes` can be stopped, killed, frozen and started separately."""
 
     def __init__(
@@ -75,13 +75,6 @@ class RedisCluster:
         """Returns the node that holds the keys with the hash tag."""
         slot = crc_hqx(hash_tag.encode(), 0) % SLOTS
         return next(node for node in self.nodes if node.slots[0] <= slot < node.slots[1])
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Starts every node that is down, and waits until the nodes serve all hash slots."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from bridge.local.installation import HERE, Installation
 from bridge.local.ports import free_ports
 from bridge.local.redis import AppendFsync, RedisNode, ask
-from bridge.local.server import Server
+from bridge.local.server import Server, Startable
 
 SERVICE = "delaybridge"
 DOWN_AFTER_MS = 1_000
@@ -75,7 +75,7 @@ class _Sentinel(Server):
         return f"slaves=1,sentinels={self._size}" in ask(self.port, "INFO sentinel")
 
 
-class RedisSentinels:
+class RedisSentinels(Startable):
     """Two Redis servers and three sentinels. Each of `members` and `sentinels` can be stopped, killed, frozen and
     started separately."""
 
@@ -107,13 +107,6 @@ class RedisSentinels:
         """The member that the first sentinel regards as the master."""
         address = ask(self.sentinels[0].port, f"SENTINEL GET-MASTER-ADDR-BY-NAME {SERVICE}").split()
         return next(member for member in self.members if str(member.port) in address)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Starts every server that is down, and waits until a failover would succeed."""

@@ -65,7 +65,24 @@ class Child(Protocol):
     def wait(self, timeout: float | None = None) -> int: ...
 
 
-class Server(ABC):
+class Startable(ABC):
+    """A server or several, started at the begin of a `with` block and stopped at its end."""
+
+    @abstractmethod
+    def start(self) -> None: ...
+
+    @abstractmethod
+    def stop(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class Server(Startable):
     """A server program with a data folder. All calls are synchronous; a stopped server can be started again."""
 
     title: ClassVar[str]
@@ -110,13 +127,6 @@ class Server(ABC):
         if self._process is None or self._process.poll() is not None:
             raise LocalError(f"{self.title} is not running")
         return self.installation.pid(self._process.pid)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Starts the server and waits until it answers. Does nothing if the server runs already. Raises LocalError if
