@@ -66,7 +66,7 @@ class Merge:
     def asks(self, wanted: int) -> list[Ask]:
         """Returns the requests to make next, so that `take` can return `wanted` entries. Empty: `take` can return them
         now, or the page has cost too much already (`MOST_COST`)."""
-        enough = _position(self._known[wanted - 1]) if len(self._known) >= wanted else None
+        enough = position_of(self._known[wanted - 1]) if len(self._known) >= wanted else None
         short = [
             (index, reached)
             for index, reached in self._open.items()
@@ -102,7 +102,7 @@ class Merge:
         moves on to the point up to which every index was read. So the next page does not read the entries before this
         point again.
         """
-        self._known.sort(key=_position, reverse=self._descends)
+        self._known.sort(key=position_of, reverse=self._descends)
         certain = self._known
         frontier: Position | None = None
         if self._open:
@@ -110,13 +110,13 @@ class Merge:
             if None in reached:
                 return []
             frontier = (max if self._descends else min)(position for position in reached if position is not None)
-            certain = [found for found in certain if not self._before(frontier, _position(found))]
+            certain = [found for found in certain if not self._before(frontier, position_of(found))]
         taken = certain[:most]
         self._known = self._known[len(taken) :]
         if len(taken) == len(certain) and frontier is not None:
             self.position = frontier
         elif taken:
-            self.position = _position(taken[-1])
+            self.position = position_of(taken[-1])
         return taken
 
     def _limit(self, calls: int) -> int:
@@ -141,10 +141,6 @@ class Merge:
         return one > other if self._descends else one < other
 
 
-def _position(found: Found) -> Position:
-    return found.due_ms, found.topic, found.id
-
-
 def position_of(found: Found) -> Position:
     """Returns the position of a message in the order of a search."""
-    return _position(found)
+    return found.due_ms, found.topic, found.id

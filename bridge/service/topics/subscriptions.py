@@ -77,12 +77,14 @@ class Subscriptions:
         process begins another call for the former subscription. `maker`: as in `Policies.used`."""
         topic = subscription.topic
         await self._topics.used(topic, maker)
-        await self._stored.put(topic, _write(replace(subscription, created_ms=int(self._clock.now_ms()))))
+        await self._stored.put(topic, orjson.dumps(replace(subscription, created_ms=int(self._clock.now_ms()))))
         return await self.get(topic)
 
     async def add(self, subscription: Subscription) -> None:
         """Creates the subscription unless the topic has one."""
-        await self._stored.add(subscription.topic, _write(replace(subscription, created_ms=int(self._clock.now_ms()))))
+        await self._stored.add(
+            subscription.topic, orjson.dumps(replace(subscription, created_ms=int(self._clock.now_ms())))
+        )
 
     async def get(self, topic: str) -> SubscriptionState:
         """Returns the topic's subscription with its state.
@@ -162,10 +164,6 @@ class Subscriptions:
 
 def _none(topic: str) -> NotFound:
     return NotFound(f"the topic {topic!r} has no subscription")
-
-
-def _write(subscription: Subscription) -> bytes:
-    return orjson.dumps(subscription)
 
 
 def _read(stored: bytes) -> Subscription:
