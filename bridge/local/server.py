@@ -66,7 +66,7 @@ class Child(Protocol):
 
 
 class Startable(ABC):
-    """A server or several, started at the begin of a `with` block and stopped at its end."""
+    """One server or several. A `with` block starts them, and stops them at its end."""
 
     @abstractmethod
     def start(self) -> None: ...

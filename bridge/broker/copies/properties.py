@@ -66,7 +66,7 @@ class Message(Protocol):
 
 @fast_dataclass(frozen=True, slots=True, kw_only=True)
 class MadeMessage:
-    """A message that the bridge makes out of bytes that no client can read, so that it can be put aside."""
+    """A message that the bridge itself makes, to put unreadable bytes aside."""
 
     properties: Properties
     body: bytes

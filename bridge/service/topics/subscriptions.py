@@ -82,9 +82,8 @@ class Subscriptions:
 
     async def add(self, subscription: Subscription) -> None:
         """Creates the subscription unless the topic has one."""
-        await self._stored.add(
-            subscription.topic, orjson.dumps(replace(subscription, created_ms=int(self._clock.now_ms())))
-        )
+        created = replace(subscription, created_ms=int(self._clock.now_ms()))
+        await self._stored.add(created.topic, orjson.dumps(created))
 
     async def get(self, topic: str) -> SubscriptionState:
         """Returns the topic's subscription with its state.
