@@ -56,10 +56,10 @@ def may_be_sent(message_id: str) -> bool:
 def id_of(name: str) -> str:
     """Returns the message id for a client's name: the name itself, or `job-` and a digest of the name if the name can't
     be an id."""
-    return name if valid_id(name) and not is_path_step(name) else f"job-{digest(name)}"
+    return name if valid_id(name) and not is_path_step(name) else f"job-{digest_of_name(name)}"
 
 
-def digest(name: str) -> str:
+def digest_of_name(name: str) -> str:
     """Returns a substitute for a name that the bridge does not allow: 32 hexadecimal digits of the name's SHA-256."""
     return sha256(name.encode(errors="surrogateescape")).hexdigest()[:32]
 

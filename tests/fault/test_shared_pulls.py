@@ -53,7 +53,7 @@ def topic() -> str:
 
 @pytest.fixture
 def always_steady(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Takes pulls for steady, and keeps what is in hand for the length of the test."""
+    """Takes pulls for steady, and keeps what is in the buffer for the length of the test."""
     monkeypatch.setattr(dealing, "_STEADY_S", 1e6)
     monkeypatch.setattr(dispatcher, "_LINGER_S", 1e6)
 
@@ -93,13 +93,13 @@ def feed(service: Service, topic: str) -> Feed | None:
 
 
 async def until_in_hand(service: Service, topic: str, count: int) -> Feed:
-    while (found := feed(service, topic)) is None or len(found.hand) != count:
+    while (found := feed(service, topic)) is None or len(found.buffer) != count:
         await pause()
     return found
 
 
 async def hold(service: Service, topic: str, amqp: Amqp) -> list[str]:
-    """Lets steady pulls end while the bridge has messages in hand. Returns the ids of all that are left."""
+    """Lets steady pulls end while the bridge has buffered messages. Returns the ids of all that are left."""
     left = await send(service, topic, 24, amqp)
     while (found := feed(service, topic)) is None:
         pulled = await asyncio.gather(*(pulling(service, topic) for _ in range(4)))
@@ -316,7 +316,7 @@ async def test_deleted_queue_takes_what_is_in_hand_along_and_later_messages_come
     await hold(service, topic, amqp)
     await amqp.delete_queue(ready(service, topic))
     await service.sending.send(Draft(topic=topic, id="later", envelope=Envelope(body=b"1")))
-    # The bridge may hear of the deletion after a pull, which gets a message in hand then.
+    # The bridge may hear of the deletion after a pull, which gets a buffered message then.
     while ids(await pulling(service, topic)) != ["later"]:
         pass
 

@@ -1,4 +1,4 @@
-"""Tests steady pulls of two processes: their shares, and the messages in hand of a process that is killed."""
+"""Tests steady pulls of two processes: their shares, and the buffered messages of a process that is killed."""
 
 from __future__ import annotations
 

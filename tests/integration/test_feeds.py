@@ -1,4 +1,4 @@
-"""Tests the shared consumer of a queue: its window, its order, and what becomes of the messages in hand."""
+"""Tests the shared consumer of a queue: its window, its order, and what becomes of the buffered messages."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Fed:
         return self.feed
 
     async def until_in_hand(self, count: int) -> None:
-        while len(self.feed.hand) < count:
+        while len(self.feed.buffer) < count:
             self.changed.clear()
             await self.changed.wait()
 
@@ -92,7 +92,7 @@ async def test_cancelled_feed_gets_no_more_and_keeps_its_hand(fed: Fed, amqp: Am
     ack_all(feed.take(10))
     feed.leave()
     await amqp.until_consumers(queue, 0)
-    assert (await amqp.count(queue), list(feed.hand)) == (20, [])
+    assert (await amqp.count(queue), list(feed.buffer)) == (20, [])
 
 
 async def test_feed_of_a_deleted_queue_says_so(fed: Fed, amqp: Amqp, queue: str) -> None:

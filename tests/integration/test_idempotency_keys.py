@@ -15,7 +15,7 @@ import pytest_asyncio
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
-from bridge.service.sending.repeats import digest
+from bridge.service.sending.repeats import digest_of_request
 from bridge.store.client import Store
 from bridge.store.kept.answers import BYTES_A_KEY, MOST_BYTES, Progress, StoredAnswers
 from bridge.store.keys import Keys
@@ -124,9 +124,9 @@ async def test_a_repeated_request_while_the_first_is_under_way_is_refused(topic:
     """Another process has begun the request, and then dies: its key is free after that."""
     given = {"body": 1}
     document = httpx2.Request("POST", "http://bridge", json=given).content
-    key_id = digest(f"send\n{topic.name}\nk-1".encode())
+    key_id = digest_of_request(f"send\n{topic.name}\nk-1".encode())
     others = StoredAnswers(store, Keys("delay"), kept_ms=60_000, most=1_000)
-    assert (await others.begin("anybody", key_id, digest(document), b"other")).progress is Progress.BEGUN
+    assert (await others.begin("anybody", key_id, digest_of_request(document), b"other")).progress is Progress.BEGUN
     refused = await post(topic, "k-1", given)
     assert (refused.status_code, refused.json()["type"][-18:]) == (409, ":request-under-way")
     assert refused.headers["Retry-After"] == "1"

@@ -176,7 +176,7 @@ async def _publish(amqp: Amqp, exchange: str, key: str, count: int) -> None:
 
 
 async def test_messages_for_a_topic_that_nobody_declares_are_put_aside_and_stop_no_others(limited: Limited) -> None:
-    """There are more of them than the ingress has in hand."""
+    """There are more of them than the ingress holds."""
     await asyncio.gather(*(_publish(limited.amqp, "delay.in", "refused/one", 300) for _ in range(4)))
 
     await limited.amqp.publish("delay.in", limited.topic.name, message_id="good")
@@ -191,7 +191,7 @@ async def test_messages_for_a_topic_that_nobody_declares_are_put_aside_and_stop_
 async def test_due_messages_of_a_topic_that_nobody_declares_wait_in_the_wheel_and_stop_no_others(
     limited: Limited,
 ) -> None:
-    """There are more of them than a checkpoint has in hand."""
+    """There are more of them than a checkpoint holds."""
     await asyncio.gather(*(_publish(limited.amqp, "delay", "0.0.0.0.0.0.1.refused/two", 50) for _ in range(3)))
 
     await limited.amqp.publish("delay", f"0.0.0.0.0.0.1.{limited.topic.name}", message_id="good")

@@ -1,7 +1,7 @@
 """Feeds the pulls of one queue through one shared consumer. RabbitMQ sends each message as soon as it is ready.
 
-The messages that the consumer got are in hand until a pull takes them. The window is the most messages that are in hand
-or not acknowledged yet.
+The messages that the consumer got are in a buffer until a pull takes them. The window is the most messages that are in
+the buffer or not acknowledged yet.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Feeds:
         self.channels = FeedChannels(connection)
 
     async def open(self, queue: str, window: int, changed: Callable[[], None]) -> Feed:
-        """Opens a feed of a queue. When this returns, the messages that were ready are in hand, up to `window`.
+        """Opens a feed of a queue. When this returns, the messages that were ready are in the buffer, up to `window`.
 
         `changed`: called when a message comes, or when no more messages can come.
 
@@ -45,18 +45,18 @@ class Feeds:
         except BaseException:
             await feed.cancel()
             feed.leave()
-            for one in feed.hand:
+            for one in feed.buffer:
                 one.requeue()
             raise
         return feed
 
 
 class Feed:
-    """One queue's consumer. `hand`: the messages that no pull has taken yet, the oldest first. `heard_s`: when the last
-    message came, or when the feed was opened; a moment of `monotonic()`."""
+    """One queue's consumer. `buffer`: the messages that no pull has taken yet, the oldest first. `heard_s`: when the
+    last message came, or when the feed was opened; a moment of `monotonic()`."""
 
     def __init__(self, feeds: Feeds, shared: FeedChannel, queue: str, changed: Callable[[], None]) -> None:
-        self.hand: deque[Taken] = deque()
+        self.buffer: deque[Taken] = deque()
         self.window = 0
         self._opened_s = self.heard_s = monotonic()
         self._feeds = feeds
@@ -113,7 +113,7 @@ class Feed:
             return await self._shared.channel.depth(self._queue)
 
     async def cancel(self) -> None:
-        """Cancels the consumer. If RabbitMQ answers, a message that was on its way is in hand when this returns."""
+        """Cancels the consumer. If RabbitMQ answers, a message on its way is in the buffer when this returns."""
         try:
             async with self._shared.turn:
                 if self._tags and not self._shared.broken:
@@ -124,8 +124,8 @@ class Feed:
             self._tags.clear()
 
     def take(self, count: int) -> list[Taken]:
-        """Takes up to `count` messages out of hand, the oldest first."""
-        return [self.hand.popleft() for _ in range(min(count, len(self.hand)))]
+        """Takes up to `count` messages out of the buffer, the oldest first."""
+        return [self.buffer.popleft() for _ in range(min(count, len(self.buffer)))]
 
     def leave(self, *, silent: bool = False) -> None:
         """Ends the feed's use of its channel. Messages that pulls have taken can still be acknowledged. `silent`: as in
@@ -144,7 +144,7 @@ class Feed:
 
     def _received(self, delivery: Delivery) -> None:
         self.heard_s = monotonic()
-        self.hand.append(Taken(self._queue, delivery))
+        self.buffer.append(Taken(self._queue, delivery))
         self._changed()
 
     def _cancelled(self) -> None:

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from bridge.model.errors import InvalidRequest
-from bridge.model.message import Envelope, Record, digest, id_of, is_path_step, taken_id, valid_topic
+from bridge.model.message import Envelope, Record, digest_of_name, id_of, is_path_step, taken_id, valid_topic
 
 LONGEST: Final = 1_000
 """The most bytes of a name."""
@@ -32,7 +32,9 @@ def check(field: str, name: str) -> None:
 
 def topic_of(name: str) -> str:
     """Returns the topic in the bridge for the topic name that a client gave."""
-    return name if valid_topic(name) and not is_path_step(name) else f"{_FORBIDDEN.sub('-', name)[:60]}.{digest(name)}"
+    if valid_topic(name) and not is_path_step(name):
+        return name
+    return f"{_FORBIDDEN.sub('-', name)[:60]}.{digest_of_name(name)}"
 
 
 def headers_of(topic: str, message_id: str) -> dict[str, str]:

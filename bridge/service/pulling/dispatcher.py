@@ -172,18 +172,18 @@ class Dispatcher:
         wanted = self._window()
         size = self._demand.resized(feed.window, wanted, monotonic())
         if feed.is_outdated:
-            await feed.cancel()  # the messages in hand are dealt first
+            await feed.cancel()  # the buffered messages are dealt first
         elif size != feed.window:
             await feed.resize(size)
-        elif len(feed.hand) < sum(want.limit for want in wants if not want.waits):
+        elif len(feed.buffer) < sum(want.limit for want in wants if not want.waits):
             ready = await feed.gather()
         limits = [want.limit for want in self._open()]
-        if feed.hand and not self._steady() and serves_all(limits, len(feed.hand)):
+        if feed.buffer and not self._steady() and serves_all(limits, len(feed.buffer)):
             # The feed ends before the leases acknowledge its messages: RabbitMQ would send further ones that nobody
             # wants.
             taken = await self._end_feed(feed)
             self.groups.begin(taken, self._open(), policy)
-        elif feed.hand:
+        elif feed.buffer:
             self.groups.begin(feed.take(sum(limits)), self._open(), policy)
         elif feed.is_outdated:
             await self._close()
@@ -201,7 +201,7 @@ class Dispatcher:
             await feed.cancel()
         finally:
             feed.leave(silent=silent)
-        return feed.take(len(feed.hand))
+        return feed.take(len(feed.buffer))
 
     async def _close(self, *, silent: bool = False) -> None:
         """Ends the open feed, if there is one, and puts the messages that it held back into the ready queue. `silent`:

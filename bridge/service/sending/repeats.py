@@ -53,8 +53,8 @@ class Repeats:
             RequestUnderWay: another try of the request has not ended.
             StoreUnavailable
         """
-        key_id, holder = digest("\n".join((*scope, key)).encode()), token_bytes(8)
-        begun = await self._answers.begin(who, key_id, digest(document), holder)
+        key_id, holder = digest_of_request("\n".join((*scope, key)).encode()), token_bytes(8)
+        begun = await self._answers.begin(who, key_id, digest_of_request(document), holder)
         match begun.progress:
             case Progress.ANSWERED:
                 return begun.answer
@@ -67,7 +67,7 @@ class Repeats:
         return Try(self._answers, who, key_id, holder, began_ms=again_ms)
 
 
-def digest(text: bytes) -> bytes:
+def digest_of_request(text: bytes) -> bytes:
     """Returns a digest of 16 bytes, for a key with its scope or for a request's body."""
     return blake2b(text, digest_size=16).digest()
 

@@ -29,7 +29,7 @@ def other_field(kept: Envelope | None, given: Envelope) -> str | None:
             given.body is not None and is_json(given.content_type) and _is_same_value(kept.body, given.body)
         )
     elif kept.body_digest and given.body is not None:
-        is_same = kept.body_digest == envelopes.digest(given.body)
+        is_same = kept.body_digest == envelopes.digest_of_body(given.body)
     else:
         return None
     if not is_same:

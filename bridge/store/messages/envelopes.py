@@ -43,7 +43,7 @@ def pack(envelope: Envelope, keep_body_max: int, *, digested: bool = False) -> b
     if not is_plain or target is not None or (digested and not keeps_body):
         properties = dict(envelope.properties)
         if digested and not keeps_body and body is not None:
-            properties[_DIGEST] = digest(body)
+            properties[_DIGEST] = digest_of_body(body)
         parts = [envelope.content_type, dict(envelope.headers), properties]
         if target is not None:
             parts += (target.exchange, target.routing_key)
@@ -51,7 +51,7 @@ def pack(envelope: Envelope, keep_body_max: int, *, digested: bool = False) -> b
     return _smaller(head + b"\n" + body) if keeps_body and body is not None else head
 
 
-def digest(body: bytes) -> str:
+def digest_of_body(body: bytes) -> str:
     """Returns a digest of the body: 12 characters."""
     return urlsafe_b64encode(blake2b(body, digest_size=9).digest()).decode()
 

@@ -8,7 +8,7 @@ import pytest
 
 from bridge.broker.copies.copies import from_properties, target_of, to_properties
 from bridge.broker.copies.properties import Properties
-from bridge.model.message import UNSET, Copy, Envelope, Target, digest
+from bridge.model.message import UNSET, Copy, Envelope, Target, digest_of_name
 
 NOW_MS = 1_769_850_000_000
 COPY = Copy(
@@ -171,7 +171,7 @@ def test_invalid_id_is_replaced_by_its_digest_and_every_copy_has_the_clients(mes
     first = read(Properties(message_id=message_id))
     second = read(to_properties(first))
 
-    assert first.id == read(Properties(message_id=message_id)).id == f"job-{digest(message_id)}"
+    assert first.id == read(Properties(message_id=message_id)).id == f"job-{digest_of_name(message_id)}"
     assert second.id == first.id
     assert (to_properties(second).headers or {})["x-delay-message-id"] == message_id
 

@@ -9,7 +9,7 @@ import pytest
 from bridge.broker.copies.classify import Due, Unusable, classify, submitted
 from bridge.broker.copies.properties import Properties
 from bridge.broker.copies.submissions import Submission
-from bridge.model.message import Target, digest
+from bridge.model.message import Target, digest_of_name
 from topology.names import Names
 from topology.wheel import MAX_DELAY_MS
 
@@ -164,7 +164,7 @@ def test_clients_properties_are_kept_and_our_headers_are_not() -> None:
     }
     assert found.draft.envelope.headers == {"own": 1, "x-delay-message-id": "a/b"}
     assert found.draft.envelope.written == {"own": b"I\0\0\0\1"}
-    assert (found.message_id, found.draft.envelope.content_type) == (f"job-{digest('a/b')}", "text/csv")
+    assert (found.message_id, found.draft.envelope.content_type) == (f"job-{digest_of_name('a/b')}", "text/csv")
 
 
 @pytest.mark.parametrize("exchange", ["delay.in", "delay.in.E", "delay"])

@@ -6,7 +6,7 @@ import pytest
 
 from bridge.model.message import Envelope, Target
 from bridge.service.sending.same_content import other_field
-from bridge.store.messages.envelopes import digest
+from bridge.store.messages.envelopes import digest_of_body
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def test_texts_are_compared_by_their_bytes() -> None:
     [
         (None, None),
         (Envelope(), None),
-        (Envelope(body_digest=digest(b"1")), None),
-        (Envelope(body_digest=digest(b"2")), "body"),
+        (Envelope(body_digest=digest_of_body(b"1")), None),
+        (Envelope(body_digest=digest_of_body(b"2")), "body"),
         (Envelope(body=b"1", content_type="text/plain"), "content_type"),
         (Envelope(body=b"1", target=Target("an-exchange", "a-key")), "to"),
     ],
