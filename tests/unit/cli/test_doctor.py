@@ -40,6 +40,8 @@ ANSWERS: dict[str, Any] = {
     **dict.fromkeys(("policies", "operator_policies", "exchanges", "queues", "bindings", "connections"), ()),
     "expired": {"items": []},
     "alarms": {"status": "ok"},
+    "overview": {"rabbitmq_version": "3.10.8", "object_totals": {"queues": 300}},
+    "nodes": [{"name": "rabbit@a", "fd_total": 32_768}, {"name": "rabbit@b"}],
 }
 ANSWERING = Running(url="http://b:8080", parts={"broker": "ok"}, findings=(), version="0.1", own_version="0.1")
 
@@ -146,11 +148,9 @@ def test_policy_of_rabbitmq_4_3_is_named(policy: dict[str, Any], number: int) ->
 
 
 def test_question_that_the_management_api_refuses_is_not_a_pass() -> None:
-    facts = managed(
-        policies=Missing("401"), bindings=Missing("401"), connections=Missing("401"), expired=Missing("401")
-    )
+    facts = managed(**{name: Missing("401") for name in ("policies", "bindings", "connections", "expired", "overview")})
     unmade = {number: reason for number, reason in reasons(facts).items() if 220 < number < 300}
-    assert unmade == dict.fromkeys((222, 223, 224, 225, 226, 227), "401")
+    assert unmade == dict.fromkeys((222, 223, 224, 225, 226, 227, 228), "401")
 
 
 def test_expired_messages_and_alarms_are_named() -> None:
@@ -168,6 +168,16 @@ def test_only_bridges_of_the_same_prefix_count_as_two_versions() -> None:
     others: list[Any] = [{"client_properties": {"product": "aiormq"}}, {}, connected("0.1", "other")]
     assert faults(managed(connections=[connected("0.2", "delay"), *others])) == {}
     assert set(faults(managed(connections=[connected("0.2", "delay"), connected("0.1", "delay"), *others]))) == {227}
+
+
+def test_queues_that_reserve_most_file_handles_are_a_fault_before_version_4() -> None:
+    def overview(version: str, queues: int) -> dict[str, Any]:
+        return {"rabbitmq_version": version, "object_totals": {"queues": queues}}
+
+    (fault,) = faults(managed(overview=overview("3.13.7", 8_739)))[228]
+    assert fault.found == "8,739 queues reserve 26,217 of 32,768 file handles of rabbit@a"
+    assert faults(managed(overview=overview("3.13.7", 8_738))) == {}
+    assert faults(managed(overview=overview("4.0.5", 8_739))) == {}
 
 
 def test_one_master_of_several_makes_a_fault() -> None:

@@ -13,6 +13,11 @@ from bridge.cli.doctor.facts.missing import Missing
 from topology import compare
 from topology.report import Difference
 
+# Before 4.0 each quorum queue reserves this many file handles on each node that has it. Measured on 3.10.
+_HANDLES_PER_QUEUE: Final = 3
+_WITHOUT_HANDLES: Final = 4  # the first major version without such reservations
+_MANY: Final = 0.8  # of all handles
+
 _OF_RETRIES: Final = "delayed-retry-type"
 _OF_TIMEOUTS: Final = "consumer-timeout"
 
@@ -79,6 +84,28 @@ def _versions(connections: Sequence[Any], prefix: str) -> Iterator[str]:
         about = (connection.get("client_properties") or {}).get("delaybridge")
         if isinstance(about, dict) and about.get("prefix") == prefix:
             yield str(about.get("version"))
+
+
+def file_handles(facts: Facts) -> Verdict:
+    managed = facts.management
+    if not isinstance(managed, Managed):
+        return _not_managed(managed)
+    overview, nodes = managed.answers["overview"], managed.answers["nodes"]
+    if isinstance(overview, Missing):
+        return overview
+    if isinstance(nodes, Missing):
+        return nodes
+    if int(overview["rabbitmq_version"].partition(".")[0]) >= _WITHOUT_HANDLES:
+        return ()
+    queues = overview["object_totals"]["queues"]
+    reserved = queues * _HANDLES_PER_QUEUE
+    return [
+        Fault(
+            f"{queues:,} queues reserve {reserved:,} of {node['fd_total']:,} file handles of {node['name']}", "warning"
+        )
+        for node in nodes
+        if "fd_total" in node and reserved > node["fd_total"] * _MANY  # a node that has just started lacks it
+    ]
 
 
 def said(facts: Facts) -> set[str]:
@@ -166,5 +193,13 @@ CHECKS: Final = (
         effect="Older bridges may not know what newer ones write.",
         remedy="End the upgrade. docs/operating/runbook.md#upgrades names the settings for its time.",
         decide=versions,
+    ),
+    Check(
+        number=228,
+        title="Queues reserve RabbitMQ's file handles",
+        cause="Before 4.0 RabbitMQ reserves three file handles for each quorum queue. A topic has two such queues.",
+        effect="When none is left, new connections hang without a log line. No bridge can start or reconnect.",
+        remedy="Raise the limit of open files of each node (`LimitNOFILE`), or upgrade to RabbitMQ 4.",
+        decide=file_handles,
     ),
 )

@@ -28,6 +28,8 @@ _QUESTIONS: Final = {
     "expired": f"queues/VHOST?{MOST_EXPIRED}",
     "alarms": "health/checks/alarms",  # `nodes` shows alarms seconds later, and for seconds after their end
     "connections": "vhosts/VHOST/connections?columns=client_properties",
+    "overview": "overview?columns=rabbitmq_version,object_totals",
+    "nodes": "nodes?columns=name,fd_total",
 }
 
 
