@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.docs.documents import anchors, text
+from tests.docs.documents import anchors, rows, section, text
 from tests.docs.test_tables import METRICS
 from tests.tools.prometheus.files import PROMETHEUS, RULE_FILES, Rule, groups, name_of, program, rules
 
 CASES = "rules_test.yml"
 ALERTS = [rule for rule in rules() if "alert" in rule]
+RECORDED = {rule["record"]: rule["expr"] for rule in rules() if "record" in rule}
+TABLE = rows(section(text("docs/operating/runbook.md"), "Alerts"))
 
 
 def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -69,6 +71,31 @@ def test_alert_says_how_urgent_it_is_and_leads_to_its_place_in_the_runbook(alert
 def test_runbook_has_no_alert_that_is_gone() -> None:
     headings = re.findall(r"^### (Delaybridge\w+)$", text("docs/operating/runbook.md"), re.MULTILINE)
     assert headings == [alert["alert"] for alert in ALERTS]
+
+
+def test_runbook_lists_each_alert_with_its_severity() -> None:
+    listed = [(cells[0], cells[3]) for cells in TABLE]
+    names = [alert["alert"] for alert in ALERTS]
+    assert listed == [
+        (f"[{name.removeprefix('Delaybridge')}](#{name.lower()})", alert["labels"]["severity"])
+        for name, alert in zip(names, ALERTS, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(("alert", "cells"), list(zip(ALERTS, TABLE, strict=True)), ids=map(name_of, ALERTS))
+def test_runbook_lists_the_metric_the_threshold_and_the_duration_of_an_alert(alert: Rule, cells: list[str]) -> None:
+    metric, fires_at = cells[1].strip("`"), cells[2]
+    threshold, _, duration = fires_at.rpartition(", ") if "for" in alert else (fires_at, "", "")
+    expression = re.sub(r"delaybridge:\w+:\w+", lambda name: f"{name[0]} {RECORDED[name[0]]}", alert["expr"])
+    compared = re.findall(r"(?:==|>|<) (\d[\d.]*)", alert["expr"])
+
+    assert duration == alert.get("for", "")
+    assert re.search(rf"\b{metric}(?:_bucket)?\b", expression)
+    assert set(compared) <= set(_numbers(threshold)) <= set(_numbers(expression))
+
+
+def _numbers(text: str) -> list[str]:
+    return re.findall(r"\d+(?:\.\d+)?", text)
 
 
 def test_rules_use_only_metrics_that_the_bridge_has() -> None:
