@@ -88,7 +88,8 @@ async def _look(channel: Channel, item: Exchange | Queue) -> Existing:
 
 
 async def look_at_all(connection: Connection, items: Iterable[Object]) -> dict[Object, Existing | None]:
-    """Looks up each object as `look` does, several at the same time. Returns the answers in the order of `items`."""
+    """Looks up several objects at the same time, by their names. Returns the answers in the order of `items`; None for
+    an object that does not exist."""
     items = tuple(items)
     waiting = deque(items)
     existing: dict[Object, Existing | None] = {}

@@ -9,7 +9,7 @@ from typing import Final, Protocol, TypeVar
 
 
 class Closable(Protocol):
-    """A channel."""
+    """A channel of AMQP that can be closed."""
 
     async def close(self) -> None: ...
 

@@ -65,7 +65,9 @@ class PikaConnection:
 async def connect(url: str, *, tls: SSLContext | None, timeout_s: float | None = None) -> PikaConnection:
     """Opens a connection, which the caller closes.
 
-    Raises: the errors of aio-pika, OSError and TimeoutError.
+    Raises:
+        AMQPError: RabbitMQ refused the connection.
+        OSError, TimeoutError: the server can't be reached.
     """
     try:
         raw = await aio_pika.connect(url, timeout=timeout_s, ssl_context=tls)

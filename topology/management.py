@@ -1,4 +1,4 @@
-"""Calls RabbitMQ's management API."""
+"""Calls RabbitMQ's management API, to read and to change objects of the broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from topology.errors import ManagementRefused
 
 
 class Management:
-    """The management API. `where`: its host and port."""
+    """RabbitMQ's management API. `where`: its host and port."""
 
     def __init__(self, client: httpx2.AsyncClient, base: httpx2.URL) -> None:
         self._client = client

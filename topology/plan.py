@@ -215,8 +215,8 @@ def ingress_of(names: Names, exchange: str) -> Plan:
 
 
 def whole(names: Names, *, checked: Iterable[str] = (), direct: Iterable[str] = ()) -> Plan:
-    """Returns the core, every slot, and the topics. `checked` and `direct`: the names of topics with checked and with
-    direct release."""
+    """Returns the whole topology: the objects that a bridge declares at its start (`core`), every slot, and the queues
+    of the given topics. `checked`, `direct`: the names of topics with checked and with direct release."""
     return merged(
         (
             core(names),

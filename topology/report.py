@@ -31,8 +31,8 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """All findings, errors first. `checked`: what was compared, so that a report without findings says something.
-    `skipped`: what was not compared, each with the reason."""
+    """The result of `verify`. `findings`: errors first. `checked`: what was compared, so that a report without findings
+    says something. `skipped`: what was not compared, each with the reason."""
 
     findings: tuple[Difference, ...]
     checked: tuple[str, ...]

@@ -117,13 +117,21 @@ def digits(delay_ms: int) -> tuple[int, ...]:
 
 
 def slots(delay_ms: int) -> tuple[Slot, ...]:
-    """Returns the slots of a delay, in the order in which a message waits in them. Raises as `digits` does."""
+    """Returns the slots of a delay, in the order in which a message waits in them.
+
+    Raises:
+        DelayOutOfRange: the delay is below 0 or above MAX_DELAY_MS.
+        ValueError: the delay is not a whole number of tenths of a second.
+    """
     return _dial(delay_ms).slots
 
 
 def route(names: Names, delay_ms: int, topic: str, kind: str | None = None) -> Entry:
     """Returns the place at which a message enters the wheel for a delay. Callers must check the topic and the kind.
-    Raises what `digits` raises.
+
+    Raises:
+        DelayOutOfRange: the delay is below 0 or above MAX_DELAY_MS.
+        ValueError: the delay is not a whole number of tenths of a second.
     """
     dial = _dial(delay_ms)
     return Entry(

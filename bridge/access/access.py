@@ -52,7 +52,7 @@ class Access:
         tokens to the default pool's service.
 
         Raises:
-            Undecided: see `asks_for_tokens`.
+            Undecided: BRIDGE_ACCESS is not set, and other machines can reach the bridge.
         """
         if not asks_for_tokens(pools.settings):
             return None
@@ -75,14 +75,14 @@ class Access:
 
         Args:
             authorizations: the values of the request's Authorization headers.
-            need: what the operation requires.
+            need: the scope and the rights that the operation requires.
             topic: reads the request's topic. None if only the body names the topic: the handler then checks it.
             session: the cookie of a browser's session, which replaces `authorizations`. None: no session.
 
         Raises:
             Refused: the token does not allow the request.
             InvalidRequest: raised by `topic`, after the token and its scope were checked.
-            Unavailable: the token or its rate could not be checked.
+            Unavailable: Redis or the tokens' file can't be read, so the token or its rate could not be checked.
         """
         try:
             if session is None:

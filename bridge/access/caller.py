@@ -31,9 +31,9 @@ class TopicMaker:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The client that makes a request. `token`: None if no token is required; then everything is allowed. `need`: what
-    the operation requires. `session`: the cookie of a browser's session, sent in place of the token; None: no session.
-    """
+    """The client that makes a request. `token`: None if no token is required; then everything is allowed. `need`: the
+    scope and the rights that the operation requires. `session`: the cookie of a browser's session, sent in place of the
+    token; None: no session."""
 
     token: Token | None = None
     need: Need = _LOOK

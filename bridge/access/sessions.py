@@ -31,7 +31,8 @@ class Opened:
 
 
 class Sessions:
-    """Opens, finds and ends sessions, which all bridges with one Redis share. Methods may raise StoreUnavailable."""
+    """Opens, finds and ends sessions, which all bridges with one Redis share. Each method raises StoreUnavailable if
+    Redis does not answer."""
 
     def __init__(self, stored: StoredSessions) -> None:
         self._stored = stored
@@ -54,7 +55,11 @@ class Sessions:
         return token_id
 
     async def close(self, cookie: str) -> None:
-        """Ends the session of the cookie, if there is one. Raises InvalidToken if the cookie is malformed."""
+        """Ends the session of the cookie, if there is one.
+
+        Raises:
+            InvalidToken: the cookie is malformed.
+        """
         await self._stored.remove(*_read(cookie))
 
 

@@ -24,7 +24,7 @@ class TokensUnreadable(Unavailable):
 
 class Source(Protocol):
     """A place that keeps tokens. `tokens` returns the tokens by id. `version` is cheap to read, and returns another
-    value after each change of the tokens. Both methods may raise `Unavailable`."""
+    value after each change of the tokens. Both methods raise `Unavailable` if the place can't be read."""
 
     async def version(self) -> object: ...
 

@@ -138,7 +138,7 @@ class Broker:
         """Declares all objects except the queues of topics, and checks the broker.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
             BrokerUnfit: the bridge can't keep its promises on this RabbitMQ: it is too old or broken, or lacks a
                 feature flag.
         """
@@ -156,8 +156,8 @@ class Broker:
         return self._readers[queue]
 
     def classifier(self, lane: int) -> Callable[..., Arrival]:
-        """Returns a function that classifies the deliveries of a lane's checkpoint as `classify` does. The function
-        takes the message, and `now_ms` in Unix ms."""
+        """Returns a function that says what a delivery at the lane's checkpoint is. The function takes the message, and
+        `now_ms` in Unix ms."""
         return partial(classify, self._names.in_lane(lane))
 
     def submitted(self, message: Message, *, now_ms: int) -> Submission | Unusable:
@@ -173,13 +173,14 @@ class Broker:
     async def inspect(
         self, topics: Sequence[str], listed: Callable[[], Awaitable[Collection[str]]], *, whole: bool
     ) -> Inspection:
-        """Checks the objects on the broker, and declares the missing objects.
+        """Checks the objects on the broker, declares the missing ones, and returns what it found.
 
-        `topics`: from the list of topics. `listed`: reads that list once more, before a missing queue is declared.
-        `whole`: also checks properties that can't change while an object exists.
+        `topics`: the topics that Redis lists; their queues must exist. `listed`: reads this list again before a missing
+        queue is declared, because a topic may have been removed meanwhile. `whole`: also checks properties that can't
+        change while an object exists.
 
         Raises:
-            Unavailable
+            Unavailable: RabbitMQ or Redis is away.
         """
         wanted = self.declared.wanted(topics)
         await self.declared.wheel.lanes.refresh()
@@ -217,7 +218,7 @@ class Broker:
 
     async def probe(self) -> list[Finding]:
         """Publishes an empty message to each of the bridge's two probe queues, over the connection of sends, and waits
-        for the confirms. If the connection is lost, tries each other node once, as the next sends would.
+        for the confirms. If the connection is lost, tries each other node once.
 
         Returns:
             A finding about the queues that have not confirmed in the last minute: probe queues, and any other queue
@@ -267,7 +268,7 @@ class Broker:
         `unroutable`. Does not count unacknowledged messages, which bridges hold. Leaves out queues that are missing.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         depths: dict[str, int] = {}
         with suppress(QueueMissing):
@@ -287,7 +288,7 @@ class Broker:
             is first.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         await self.declared.wheel.lanes.refresh()
         return await self.declared.slot_depths()

@@ -61,7 +61,8 @@ class CopyPublisher:
         return _with_refused(topics, refused, await self._publish(left) if left else [])
 
     async def park(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
-        """Publishes copies into the wheel as `publish` does, but declares no queues of their topics."""
+        """Publishes copies into the wheel in one burst, and declares no queues of their topics. Returns None or the
+        error for each copy."""
         try:
             await self._declared.wheel.ensure()
         except BrokerUnavailable as error:
@@ -102,7 +103,7 @@ class CopyPublisher:
         self, topic: str, kind: CopyKind, entries: Sequence[tuple[Entry, float]]
     ) -> list[BrokerUnavailable | None]:
         """Packs entries of opened bundles into new bundles, and publishes these. Each entry comes with the rest of its
-        delay, in ms. Returns as `publish` does.
+        delay, in ms. Returns None or the error for each entry.
 
         The entries are not decoded, so the topic is not checked and may be removed by now. Its queues are declared when
         the copies are due.
@@ -143,7 +144,7 @@ class CopyPublisher:
         `message`: a delivery that can't be read, or a copy out of a bundle that can't be published.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ did not confirm the message.
         """
         await self._declared.wheel.ensure()
         properties: Properties | CopyProperties
@@ -188,7 +189,7 @@ class CopyPublisher:
         RabbitMQ refuses the declare. Such an error concerns no other topic.
 
         Raises:
-            Unavailable
+            Unavailable: RabbitMQ or Redis is away.
         """
         await self._declared.wheel.ensure()
         topics = {publication.copy.topic for publication in publications}

@@ -106,8 +106,12 @@ class PutAside:
         self._failures[queue] = _Failure(now_s, times, reason)
 
     async def _search(self, url: str, queue: str, most: int) -> None:
-        """Searches the queue's first `most` messages. Raises BrokerUnavailable; its subclass DrainCut if RabbitMQ cut
-        the search and no message was put aside."""
+        """Searches the queue's first `most` messages.
+
+        Raises:
+            DrainCut: RabbitMQ cut the search, and no message was put aside.
+            BrokerUnavailable: RabbitMQ did not answer, or the reader's connection was lost.
+        """
         at_once, seen, cuts, found = most, 0, 0, 0
         while True:
             try:
@@ -148,12 +152,12 @@ class QueueReader:
         self._crashes = 0  # of the connection, when the queue was last searched
 
     async def open(self, *, prefetch: int, received: Received) -> Consumer:
-        """Opens a consumer, as `Consumer.open` does. If RabbitMQ has closed the connection with an internal error
-        (541), first puts messages aside that may have caused the error.
+        """Opens a consumer of the queue, which calls `received` with each delivery. If RabbitMQ has closed the
+        connection with an internal error (541), first puts messages aside that may have caused the error.
 
         Raises:
-            BrokerUnavailable
-            QueueMissing
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
+            QueueMissing: the queue does not exist.
         """
         await self.look(2 * prefetch)
         return await Consumer.open(self.connection, self._queue, prefetch=prefetch, received=received)

@@ -16,7 +16,7 @@ from topology.names import Names
 
 class TargetPublisher:
     def __init__(self, names: Names, publisher: Publisher) -> None:
-        """`publisher`: made with `to_others` (`Publisher.__init__`)."""
+        """`publisher`: publishes to exchanges of other applications (its `to_others` is True)."""
         self._names = names
         self._publisher = publisher
 

@@ -56,17 +56,18 @@ class Unconfirmed:
                 self._fails(queue, str(error))
 
     def silent(self, messages: Sequence[Outgoing]) -> list[int]:
-        """Returns the indexes of messages to queues that have failed."""
+        """Returns the indexes of the messages whose queue refused its latest message, or did not confirm it in time."""
         if not self._failures:
             return []
         return [at for at, message in enumerate(messages) if self.queue_of(message) in self._failures]
 
     def forget_all(self) -> None:
-        """Forgets all failures, because RabbitMQ as a whole takes no messages."""
+        """Forgets the failures of all queues, because RabbitMQ as a whole takes no messages."""
         self._failures.clear()
 
     def findings(self) -> list[Finding]:
-        """Returns one finding about all queues that have failed, if there are any."""
+        """Returns one finding that names the queues which did not confirm a message in the last minute; none if there
+        are none."""
         self._expire()
         if not self._failures:
             return []

@@ -38,9 +38,9 @@ def audit(
 ) -> None:
     """List messages whose copy is lost, and repair them.
 
-    Such a message is past due and has no copy left, for example after somebody purged or deleted a queue.
-    Settings come from the environment (BRIDGE_…), as for `serve`. Exit code 1: some messages were not repaired, a
-    server did not answer, or the checkpoint is behind, so not all could be checked.
+    Such a message is past due and has no copy left, for example after somebody purged or deleted a queue. Settings come
+    from the environment (BRIDGE_…). Exit code 1: some messages were not repaired, a server did not answer, or the
+    checkpoint is behind, so not all could be checked.
     """
     whole = read_settings()
     settings = pool_of(whole, pool)

@@ -1,4 +1,4 @@
-"""Runs `delaybridge backup` and `delaybridge restore`."""
+"""Runs `delaybridge backup` and `delaybridge restore`: writes the state of a pool to a file, and restores it."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def backup(file: _File, *, json: _Json = False, pool: _Pool = DEFAULT) -> None:
     """Write messages, policies, subscriptions and hashes of tokens to a file.
 
     Each line of the file is one JSON object. The command reads only from Redis, and the bridge may keep running.
-    Settings come from the environment (BRIDGE_…), as for `serve`. The backup lacks each body that Redis does not keep.
-    Exit code 1: a body is missing, or Redis did not answer.
+    Settings come from the environment (BRIDGE_…). The backup lacks each body that Redis does not keep. Exit code 1: a
+    body is missing, or Redis did not answer.
     """
     settings = settings_of(pool)
     configure(settings)  # otherwise warnings would be printed into the output
@@ -63,8 +63,8 @@ def restore(file: _File, *, json: _Json = False, pool: _Pool = DEFAULT) -> None:
     """Restore a backup: each waiting message waits again until it is due.
 
     Each dead letter is in its queue again. The command changes no message that already exists, so it can be repeated.
-    Settings come from the environment (BRIDGE_…), as for `serve`. Exit code 1: the file is damaged, a body is missing,
-    or a server did not answer.
+    Settings come from the environment (BRIDGE_…). Exit code 1: the file is damaged, a body is missing, or a server did
+    not answer.
     """
     whole = read_settings()
     settings = pool_of(whole, pool)

@@ -76,8 +76,8 @@ class Commands(Group):
 
 
 def load(name: str) -> Any:
-    """Imports a command's module, and returns its command or group with all options, in place of the entry in
-    `Commands`."""
+    """Imports the module of a command, and returns the full command or group with its options. Until then `Commands`
+    has only the name and the first line of help."""
     module = f"bridge.cli.{COMMANDS[name][0]}"
     if module not in sys.modules:
         # Imported objects live for ever, and the garbage collector would walk them again and again. With the collector

@@ -44,7 +44,7 @@ def show(
 
 @app.command()
 def check() -> None:
-    """Check the settings as `serve` does, without asking a server.
+    """Check all settings, without asking a server.
 
     Exit code 2: a setting is unknown or wrong. One line for each such setting names it and where it was given.
     """

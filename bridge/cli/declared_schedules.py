@@ -21,7 +21,7 @@ def declared_schedules(settings: Settings) -> Mapping[str, Spec]:
     """Returns the schedules of the file by name; an empty mapping if the setting names no file.
 
     Raises:
-        WrongSettings: the text names each wrong schedule.
+        WrongSettings: the file can't be read, or a schedule is wrong; the text names each.
     """
     if settings.schedules_file is None:
         return {}

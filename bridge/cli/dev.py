@@ -1,4 +1,4 @@
-"""Runs `delaybridge dev`: RabbitMQ, Redis and the bridge until Ctrl-C, as `make run` does."""
+"""Runs `delaybridge dev`: RabbitMQ, Redis and the bridge until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ app = App()
 def dev() -> None:
     """Run RabbitMQ, Redis and the bridge on this machine.
 
-    They run until Ctrl-C, as with `make run`.
+    They run until Ctrl-C.
     """
     try:
         settings = StackSettings.from_environment()

@@ -71,7 +71,7 @@ class JoinedNotices:
             self._notices.status("; ".join(unready) or "ready")
 
     def close(self) -> None:
-        """Closes the pipes to the workers. Call it when no worker is left."""
+        """Closes the pipes to the workers. Call this method when no worker is left."""
         for end in (end for pipe in self._pipes for end in pipe):
             end.close()
 

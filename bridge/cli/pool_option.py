@@ -40,7 +40,7 @@ def read_settings() -> Settings:
     """Returns the operator's settings. If these settings name no server, the servers of a running `make run` are used.
 
     Raises:
-        BadParameter: settings are wrong; the text names each.
+        BadParameter: settings are wrong; the text names each wrong setting.
     """
     try:
         return read(**local_servers())

@@ -89,7 +89,7 @@ def create(
 ) -> None:
     """Create a token and print it. It is shown only once: Redis keeps only a hash of it.
 
-    Settings come from the environment (BRIDGE_…), as for `serve`. Exit code 1: Redis did not answer.
+    Settings come from the environment (BRIDGE_…). Exit code 1: Redis did not answer.
     """
     pools = {} if pool is None else settings_of(pool).pools or {}
     routed = pools[pool].namespaces if pool in pools else ()
@@ -171,7 +171,11 @@ def revoke(token_id: Annotated[str, typer.Argument(metavar="ID", help="The id th
 
 
 def _writable() -> Settings:
-    """Returns the settings. Raises BadParameter if the tokens are in a file and not in Redis."""
+    """Returns the settings.
+
+    Raises:
+        BadParameter: the tokens are in a file and not in Redis.
+    """
     settings = read_settings()
     if settings.tokens_file is not None:
         raise typer.BadParameter(

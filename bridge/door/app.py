@@ -17,7 +17,12 @@ _PLAIN: Final = "text/plain; charset=utf-8"
 
 
 class DoorApp:
-    """The ASGI application. The door opens when the HTTP server starts, and closes when that server has ended."""
+    """The ASGI application of the door, a proxy for AMQP clients. Answers /health/live, /health/ready and /metrics.
+    Starts the proxy at the ASGI startup event, and stops it at the shutdown event.
+
+    `drain_s`: the seconds after which it closes the clients' connections. `grace_s`: the seconds after that until it
+    cuts the connections that are still open.
+    """
 
     def __init__(self, door: Door, sockets: Sequence[socket.socket], *, drain_s: float, grace_s: float) -> None:
         self._door = door

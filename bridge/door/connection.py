@@ -38,7 +38,8 @@ class Connection(asyncio.Protocol):
     def __init__(
         self, brokers: Brokers, ingress_of: Callable[[bytes], bytes | None], left: Callable[[Connection], None]
     ) -> None:
-        """`ingress_of`: as for `Requests`. `left`: called with this connection when the client has disconnected."""
+        """`ingress_of`: returns the exchange that takes delayed messages of an exchange; None: publishes to that
+        exchange stay as they are. `left`: called with this connection when the client has disconnected."""
         self._brokers = brokers
         self._left = left
         self._requests = Requests(ingress_of)

@@ -1,8 +1,8 @@
 """Finds the header `x-delay` of a message, and decides whether it asks for a delay. Removes the header with which
 RabbitMQ itself would delay the message. Pure.
 
-As RabbitMQ's delayed-message plugin does, this module takes whole numbers, texts of digits, and numbers with a
-fraction. The plugin cuts the fraction off.
+The delay is a whole number, a text of digits, or a number with a fraction. RabbitMQ's delayed-message plugin takes
+these forms, and cuts the fraction off.
 """
 
 from __future__ import annotations
@@ -95,8 +95,11 @@ def _table(frame: bytes) -> int:
 
 
 def _size(kind: int, frame: bytes, place: int) -> int:
-    """Returns how many bytes a value of the type `kind` has at the offset `place`. Raises IndexError for a type that
-    RabbitMQ does not know."""
+    """Returns how many bytes a value of the type `kind` has at the offset `place`.
+
+    Raises:
+        IndexError: RabbitMQ does not know the type.
+    """
     if kind in _NUMBERS:
         return _NUMBERS[kind].size
     if kind in _WITH_SIZE:

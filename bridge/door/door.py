@@ -20,8 +20,9 @@ _BACKLOG: Final = 2_048
 
 
 class Door:
-    """A proxy for AMQP clients before one RabbitMQ cluster. `ingress_of`: as for `Requests`. `most`: the most clients
-    at the same time; the door closes further connections at once. `tls`: the TLS context for clients; None: no TLS."""
+    """A proxy for AMQP clients before one RabbitMQ cluster. `ingress_of`: returns the exchange that takes delayed
+    messages of an exchange; None: publishes to that exchange stay as they are. `most`: the most clients at the same
+    time; the door closes further connections at once. `tls`: the TLS context for clients; None: no TLS."""
 
     def __init__(
         self, brokers: Brokers, *, ingress_of: Callable[[bytes], bytes | None], most: int, tls: SSLContext | None

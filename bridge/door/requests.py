@@ -58,8 +58,8 @@ class Requests:
         """Takes the client's next bytes, and returns the bytes that may go to the broker now.
 
         Raises:
-            BadFrame: the bytes are not AMQP 0-9-1, a frame is too large, or too many publishes wait for their headers.
-                Also if an ingress's name is too long.
+            BadFrame: the bytes are not AMQP 0-9-1, a frame is too large, or an ingress's name is too long; or too many
+                publishes wait for their headers.
         """
         if self._rest:
             data = self._rest + data

@@ -156,8 +156,11 @@ def create_app(pools: Pools) -> FastPath[FastAPI]:
 
 
 def served_app(pools: Pools) -> ASGIApp:
-    """Returns the application as a server runs it, with an access log if the settings ask for one. Raises Undecided, as
-    `create_app` does."""
+    """Returns the application as a server runs it, with an access log if the settings ask for one.
+
+    Raises:
+        Undecided: the settings do not say who may use the bridge.
+    """
     app = create_app(pools)
     return AccessLog(app) if pools.settings.access_log else app
 

@@ -26,7 +26,7 @@ _METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 
 
 def install(app: FastAPI) -> None:
-    """Adds the handlers to the application."""
+    """Adds the handlers of errors to the application."""
     app.add_exception_handler(BridgeError, _bridge_error)
     app.add_exception_handler(HTTPException, _http_exception)
     app.add_exception_handler(ClientDisconnect, _client_gone)

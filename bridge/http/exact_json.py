@@ -15,8 +15,11 @@ _RAW: Final = msgspec.json.Decoder(Raw)
 
 
 def check_text(document: bytes) -> bytes:
-    """Returns the document. Raises UnicodeDecodeError if it is not UTF-8: msgspec does not check the strings of `Raw`
-    values."""
+    """Checks that the document is UTF-8, and returns it. msgspec does not check the strings of `Raw` values.
+
+    Raises:
+        UnicodeDecodeError: the document is not UTF-8.
+    """
     if not document.isascii():
         document.decode()
     return document

@@ -47,8 +47,16 @@ class Guard:
     async def admit(
         self, request: _Scoped, need: Need, topic: Callable[[], str] | None = None, *, sessions: bool = False
     ) -> Caller:
-        """Checks a request, and returns its caller. `need` and `topic`: as for `Access.admit`. `sessions`: a browser's
-        session may replace the token. Raises the errors of `Access.admit`, `check_local` and `check_same_site`."""
+        """Checks a request, and returns its caller.
+
+        `need`: the scope and the rights that the operation requires. `topic`: reads the request's topic; None if only
+        the body names the topic. `sessions`: a browser's session may replace the token.
+
+        Raises:
+            Refused: the token does not allow the request, or a page of another site made it.
+            InvalidRequest: raised by `topic`, after the token and its scope were checked.
+            Unavailable: the token or its rate could not be checked.
+        """
         if self._access is None:
             if self._local_only:
                 check_local(request.scope["headers"])

@@ -180,7 +180,7 @@ def problem_of(
 
 
 def shown(value: Any) -> Any:
-    """Returns the value as an answer repeats it: a long value is cut."""
+    """Returns a wrong value for an answer that repeats it. Cuts a long value."""
     text = value if isinstance(value, str) else exact_json.dumps(value).decode()
     return text[:_SHOWN_CHARACTERS] + "…" if len(text) > _SHOWN_CHARACTERS else value
 

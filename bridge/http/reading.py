@@ -53,7 +53,11 @@ def read(kind: type[Model], document: bytes) -> Model:
 
 
 def read_query(kind: type[Model], params: Mapping[str, str | list[str]]) -> Model:
-    """Reads query parameters. Raises InvalidRequest: the error lists every wrong field."""
+    """Reads query parameters.
+
+    Raises:
+        InvalidRequest: the error lists every wrong field.
+    """
     try:
         found: Model = _converted(kind, params)
     except msgspec.ValidationError:
@@ -100,7 +104,11 @@ def _length_of_body(document: bytes) -> int:
 
 
 def _members(document: bytes) -> Mapping[str, Raw]:
-    """Returns the fields of a JSON object. Raises InvalidRequest: the document is not a JSON object."""
+    """Returns the fields of a JSON object.
+
+    Raises:
+        InvalidRequest: the document is not a JSON object.
+    """
     value = _decoder(Raw).decode(document)
     try:
         members: Mapping[str, Raw] = _decoder(dict[str, Raw]).decode(document)

@@ -37,7 +37,8 @@ class Scalar(type):
         return True  # msgspec asks this about what `read` returned
 
     def read(cls, value: Any) -> Any:
-        """Validates a value, and returns it converted to the field's plain type. Raises Refused."""
+        """Validates a value, and returns it converted to the field's plain type. Raises Refused if the value breaks a
+        limit."""
         raise NotImplementedError
 
     def schema(cls) -> dict[str, Any]:

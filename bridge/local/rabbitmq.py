@@ -88,7 +88,11 @@ class RabbitNode(Server):
 
     @property
     def pid(self) -> int:
-        """The Erlang VM's process id. Raises LocalError if the VM does not run."""
+        """The Erlang VM's process id.
+
+        Raises:
+            LocalError: the VM does not run.
+        """
         launched = super().pid
         # The VM writes its pid to a file. So this is right even if the launched process is only its parent.
         written = self._pid_file.read_text().strip() if self._pid_file.exists() else ""
@@ -163,7 +167,11 @@ class RabbitNode(Server):
             self._epmd.kill()
 
     def ctl(self, *arguments: str) -> str:
-        """Runs rabbitmqctl against this node and returns its output. Raises LocalError if rabbitmqctl fails."""
+        """Runs rabbitmqctl against this node and returns its output.
+
+        Raises:
+            LocalError: rabbitmqctl failed.
+        """
         if not self.running:
             raise LocalError(f"RabbitMQ {self.node_name} is not running")
         done = subprocess.run(

@@ -1,9 +1,8 @@
 """Audits the records: finds messages whose copy is lost and sends them again from the body that Redis keeps.
 
 A copy is lost when somebody purges or deletes its queue. Then the record stays in its state past the moment at which
-the copy should have arrived at the checkpoint. The repair publishes a successor, as every change does
-(`service/protocol/succession.py`). So if the old copy appears after all, it is a ghost, and several processes may audit
-at once.
+the copy should have arrived at the checkpoint. The repair publishes a successor (`service/protocol/succession.py`). So
+if the old copy appears after all, it is a ghost, and several processes may audit at once.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _Repair = ChangeVerdict | NackVerdict | ReturnedVerdict
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overdue:
-    """A message without a live copy, as the audit found it. `body_kept`: Redis has the body, so the message can be sent
+    """A message that the audit found without a live copy. `body_kept`: Redis has the body, so the message can be sent
     again. `done`: `resent` if the audit sent the message again, `expired` if it ended the message after its time to
     live, None if it did nothing."""
 
@@ -282,8 +281,9 @@ def _done(verdict: _Repair) -> str | None:
 
 
 def _excused_ms(verdict: WeighVerdict, ahead_ms: float) -> float:
-    """Returns by how many ms a message may be overdue without being lost. `ahead_ms`: as in `StoreClock`. After a jump
-    ahead of Redis' clock, copies still wait their whole delays, so they seem late by that clock."""
+    """Returns by how many ms a message may be overdue without being lost. `ahead_ms`: the most ms by which Redis' clock
+    may have jumped ahead since it gave the due moments. After a jump ahead, copies still wait their whole delays, so
+    they seem late by that clock."""
     match verdict:
         case WeighVerdict.FOUND:
             return ahead_ms

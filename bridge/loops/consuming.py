@@ -22,7 +22,7 @@ async def consuming(
     next try. `purpose`: the connection's name.
 
     Raises:
-        BrokerUnavailable
+        BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         QueueMissing: somebody deleted the queue.
     """
     wheel = context.broker.declared.wheel

@@ -89,7 +89,7 @@ class Operations:
 
         Raises:
             Lost: another process may have leased the operation.
-            Unavailable: as in `run_once`.
+            Unavailable: some messages of the portion may be changed.
         """
         try:
             goes_on = await self._portion(work)
@@ -150,7 +150,7 @@ class Operations:
             await holding
 
     async def _leave(self, work: Work) -> None:
-        """Records the end of the operation as an action."""
+        """Records the end of the bulk operation as an operator's action."""
         with suppress(NotFound):  # newer operations have taken its place
             operation = await self._bulk.operations.get(work.lease.operation_id)
             action = Action(
@@ -179,6 +179,6 @@ class Operations:
 
 
 def _check_lease(work: Work) -> None:
-    """Raises Lost if another process may have the operation by now."""
+    """Checks that the lease has not ended, and raises Lost if another process may have the operation by now."""
     if monotonic() >= work.lease.until_s:
         raise Lost

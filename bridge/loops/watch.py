@@ -108,7 +108,8 @@ def _verdict_finding(kind: Kind) -> Finding:
 
 
 def _step_finding(step: ClockStep, overruled: int) -> Finding:
-    """Returns the finding about a jump of Redis' clock. `overruled`: as in `StoreClock`."""
+    """Returns the finding about a jump of Redis' clock. `overruled`: how many messages were released more than a second
+    before they were due by that clock."""
     server, seconds = f" {step.server}" if step.server else "", f"{abs(step.ahead_ms) / 1_000:,.0f} s"
     if step.ahead_ms > 0:
         change, effect = f"ahead by {seconds}", "what was due within that time came early"

@@ -9,7 +9,7 @@ from bridge.metrics.registry import counter, gauge, histogram
 
 
 class Failure(StrEnum):
-    """Why a message was not confirmed."""
+    """The reasons why RabbitMQ did not confirm a message."""
 
     BLOCKED = "blocked"  # RabbitMQ blocks publishers
     BUSY = "busy"  # all channels wait for RabbitMQ

@@ -1,4 +1,4 @@
-"""Makes the metrics of this process. All their names begin with `delaybridge_`."""
+"""Makes the Prometheus metrics of this process. All their names begin with `delaybridge_`."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class ByTopic:
         self._children = Children(counter(name, text, "topic"))
 
     def add(self, topic: str, amount: int = 1) -> None:
-        """Adds to the topic's counter."""
+        """Adds `amount` to the topic's counter."""
         self._children.of(topic).inc(amount)
 
 

@@ -158,7 +158,7 @@ def parse_allowed(text: str) -> tuple[Allowed, ...]:
     http too.
 
     Raises:
-        ValueError: names the entry that has none of these forms.
+        ValueError: an entry has none of these forms; the text names it.
     """
     return tuple(_allowed(entry.strip()) for entry in text.split(",") if entry.strip())
 

@@ -131,7 +131,7 @@ def guarded(
     exceptions that mean a passed time limit.
 
     Raises:
-        Unavailable: of the class `refused`, at once, if the breaker refuses the call.
+        Unavailable: the breaker refuses the call; the class of the error is `refused`.
     """
     began_s = monotonic()
     if not breaker.admit(began_s):

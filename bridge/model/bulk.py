@@ -36,7 +36,7 @@ _TAKES: Final[Mapping[BulkAction, tuple[State, ...]]] = {
 
 
 class Target(NamedTuple):
-    """A message that an action is about, as the action found it. The message may have changed since."""
+    """A message that an action has found and is about. The message may have changed since."""
 
     topic: str
     id: str
@@ -160,9 +160,9 @@ class OperationState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BulkOperation:
-    """An action on so many messages that a process works on it in the background. `who`: as in `Action`. `matched`: how
-    many messages matched when the operation began. `ended_ms`: 0 while the operation runs. `reason`: why the operation
-    failed, else empty."""
+    """An action on so many messages that a process works on it in the background. `who`: the id of the token that began
+    it, or a word for a caller without a token. `matched`: how many messages matched when the operation began.
+    `ended_ms`: 0 while the operation runs. `reason`: why the operation failed, else empty."""
 
     id: str
     bulk: Bulk

@@ -48,7 +48,7 @@ class FieldError:
 
 
 class BridgeError(Exception):
-    """The root of the tree. Its text is written for the caller."""
+    """The base class of the bridge's errors. Its text is written for the caller."""
 
 
 class WrongSettings(BridgeError):

@@ -18,6 +18,6 @@ Class = TypeVar("Class")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def fast_dataclass(*, frozen: bool, slots: bool, kw_only: bool = False) -> Callable[[type[Class]], type[Class]]:
-    """Works as `dataclass` with the same arguments. With `frozen` the class is hashable, but nothing stops an
-    assignment at run time."""
+    """Makes a dataclass, and takes the arguments of `dataclass`. With `frozen` the class is hashable, but nothing stops
+    an assignment at run time."""
     return dataclass(slots=slots, kw_only=kw_only, unsafe_hash=frozen)

@@ -1,4 +1,4 @@
-"""Defines which messages a search, or an action on many messages, is about."""
+"""Defines the filter of a search, or of an action on many messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Filter:
-    """A message matches if all parts match. A part that is None or empty matches every message, but see `reason`.
+    """The messages that a search or a bulk action is about: those that match all parts. A part that is None or empty
+    matches every message; `reason` and `reason_pattern` are exceptions.
 
     `topic`: a name, or a glob. `due_after_ms`, `due_before_ms`: Unix milliseconds; both bounds are exclusive. `labels`:
     the message must have all of them. `reason`: the whole reason; '' matches only messages without one.

@@ -11,17 +11,17 @@ from bridge.model.durations import format_instant
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """Nothing is known about the part yet."""
+    """The state of a part about which nothing is known yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ok:
-    """The part works."""
+    """The state of a part that works."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A server is away, and the part tries again. `since_ms`: since when, in Unix ms."""
+    """The state of a part that tries again, because a server is away. `since_ms`: since when, in Unix ms."""
 
     reason: str
     since_ms: int
@@ -29,9 +29,9 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The bridge has a bug, or met data that it can't read. `error`: the class name of the latest error. The error's
-    text is left out, because it may hold data of clients. `since_ms`: when the first error came, in Unix ms. `count`:
-    how many errors came since then, the first one included."""
+    """The state of a part that met a bug of the bridge, or data that it can't read. `error`: the class name of the
+    latest error. The error's text is left out, because it may hold data of clients. `since_ms`: when the first error
+    came, in Unix ms. `count`: how many errors came since then, the first one included."""
 
     error: str
     since_ms: int

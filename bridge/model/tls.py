@@ -24,7 +24,7 @@ def client_context(ca: Path | None, cert: Path | None, key: Path | None, names: 
     `cert` to servers that ask for a client certificate.
 
     Raises:
-        ValueError: names the file that can't be used, as `names` calls it.
+        ValueError: a file can't be used; the text calls it by its name in `names`.
     """
     try:
         context = ssl.create_default_context(cafile=ca)
@@ -39,7 +39,7 @@ def check_server_files(settings: str, cert: Path | None, key: Path | None) -> No
     settings, such as `BRIDGE_HTTP`.
 
     Raises:
-        ValueError: names the setting whose file can't be used.
+        ValueError: a file can't be used; the text names its setting.
     """
     _load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), f"{settings}_CERT", f"{settings}_KEY", cert, key)
 

@@ -40,9 +40,9 @@ class Draft:
     message is due now.
 
     `id` None: the bridge makes one. `ttl_ms` counts from the due moment. None in `ttl_ms` or `max_retry`: the topic's
-    default. `labels`: as `labels.packed` writes them. `of_wire`: a client of another queue's protocol sent the message,
-    and expects that the bridge can show its body. `max_wait_ms`: for `EXTEND`, the longest time from the first send to
-    the due moment.
+    default. `labels`: as one text, a line `key=value` for each. `of_wire`: a client of another queue's protocol sent
+    the message, and expects that the bridge can show its body. `max_wait_ms`: for `EXTEND`, the longest time from the
+    first send to the due moment.
     """
 
     topic: str
@@ -81,7 +81,8 @@ class Change:
     """The changes to a waiting message. A part that is None stays as it is. At most one of `delay_ms` and
     `deliver_at_ms` is set.
 
-    `envelope`: the whole new content. `ttl_ms` counts from the due moment. `labels`: as `labels.packed` writes them.
+    `envelope`: the whole new content. `ttl_ms` counts from the due moment. `labels`: as one text, a line `key=value`
+    for each.
     """
 
     envelope: Envelope | None = None
@@ -137,7 +138,7 @@ class Backoff:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """A topic's policy for its messages, as it is stored. For a field that is None, the bridge's setting applies."""
+    """A topic's stored policy for its messages. For a field that is None, the bridge's setting applies."""
 
     release: Release = Release.CHECKED
     max_retry: int | None = None
@@ -162,8 +163,9 @@ class Defaults:
 class Effective(Policy):
     """The values that apply to a topic: from its policy, or else the bridge's defaults.
 
-    An `Effective` is never stored. `own`: the topic's policy. `keep_body_max`: as in `own`, because its default depends
-    on the sender. No other code decides which value applies."""
+    An `Effective` is never stored. `own`: the topic's policy. `keep_body_max`: the value of `own`, which may be None,
+    because the default depends on the sender. No other code decides which value applies.
+    """
 
     max_retry: int
     lease_ms: int

@@ -1,4 +1,4 @@
-"""Signs callbacks as Standard Webhooks specifies (https://www.standardwebhooks.com). Pure.
+"""Signs callbacks by the specification Standard Webhooks (https://www.standardwebhooks.com). Pure.
 
 webhook-id          the same for every attempt at a message
 webhook-timestamp   when this attempt was made, in Unix seconds

@@ -61,7 +61,7 @@ class Actions:
         """Records an action in Redis only.
 
         Raises:
-            StoreUnavailable: the action may be recorded.
+            StoreUnavailable: Redis did not answer; the action may be recorded.
         """
         await self._stored.add(action)
 
@@ -71,7 +71,7 @@ class Actions:
 
         Raises:
             InvalidRequest: no page gave this cursor.
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         last = None if cursor is None else _read(cursor)
         found: list[Recorded] = []

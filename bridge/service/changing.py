@@ -52,7 +52,8 @@ class Changing:
         being released, waits for its due moment and deletes it then.
 
         Raises:
-            NotFound, StoreUnavailable
+            NotFound: the topic has no message with this id.
+            StoreUnavailable: Redis did not answer.
             NotAsSeen: the message has another version.
             Conflict: the message has ended in another way, or was created at another moment. Or it is being released,
                 and `waits` is False.
@@ -92,12 +93,13 @@ class Changing:
         of an overdue message also publishes one, because the live copy may have been lost with its queue.
 
         Args:
-            message: as the caller has read it.
+            message: the message that the caller has read.
             as_seen: refuses the change if the message has another version by now. Without it, concurrent changes that
             need no new copy all succeed.
 
         Raises:
-            NotFound, Unavailable
+            NotFound: Redis has the message no longer.
+            Unavailable: a server did not answer; the message may be changed.
             InvalidRequest: the message would be due beyond the longest delay, or has had more deliveries than
                 `max_retry` allows.
             NotAsSeen: somebody has changed the message since.
@@ -184,9 +186,10 @@ def change_step(
     """Decides how to change a waiting message. If the content stays and the live copy arrives early enough, only the
     record changes. Otherwise a successor is published. Pure.
 
-    `due_ms`: the new due moment in Unix ms; None: the due moment stays. `keep_body_max`: as in `envelopes.pack`.
-    `seen`: the only version of the record (`Record.version`) that the step may change; empty: any version.
-    `only_later`: if the record's due moment is later than `due_ms` when the step runs, the record's due moment stays.
+    `due_ms`: the new due moment in Unix ms; None: the due moment stays. `keep_body_max`: a body of more bytes is not
+    kept in Redis. `seen`: the only version of the record (`Record.version`) that the step may change; empty: any
+    version. `only_later`: if the record's due moment is later than `due_ms` when the step runs, the record's due moment
+    stays.
 
     Raises:
         BodyNotKept: the change needs a successor, and the body was neither given nor kept.

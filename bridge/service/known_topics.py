@@ -38,7 +38,7 @@ class KnownTopics:
         """Returns the given topics that exist, in order. Declares the queues of topics that the list names.
 
         Raises:
-            Unavailable
+            Unavailable: RabbitMQ or Redis is away.
         """
         if all(map(self._declared.has_topic, topics)):
             return list(topics)

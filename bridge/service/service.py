@@ -175,7 +175,9 @@ class Service:
     async def start(self) -> None:
         """Connects, and starts the loops. While a server is away, the loops wait for it, and health reports this.
 
-        Raises as `connect` does.
+        Raises:
+            BrokerUnfit: this RabbitMQ can't keep the bridge's promises.
+            StoreUnfit: the index in Redis has another number of buckets.
         """
         if self.context.pool != DEFAULT:
             # The loops' tasks inherit this variable, so each of their log lines names the pool.

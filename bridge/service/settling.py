@@ -64,7 +64,8 @@ class Settling:
         return await self._ack(topic, [(message_id, "delivered", None) for message_id in message_ids])
 
     async def ack_ids(self, topic: str, message_ids: Sequence[str]) -> list[AckResult]:
-        """Acks the live messages of these ids, leased or not, as the wires of other queues do.
+        """Acks the live messages of these ids, leased or not, even if no consumer has received them. Clients of other
+        queues' wires need this.
 
         Raises:
             StoreUnavailable: some messages may be acked.
@@ -76,7 +77,9 @@ class Settling:
         may have received it.
 
         Raises:
-            NotFound, LeaseEnded, StoreUnavailable
+            NotFound: the topic has no message with this id.
+            LeaseEnded: the lease of the receipt has ended.
+            StoreUnavailable: Redis did not answer.
             Conflict: no consumer has received the message, or it has ended in another way.
         """
         epoch, nonce = _named(message_id, receipt)
@@ -105,7 +108,9 @@ class Settling:
         then, and then becomes a dead letter.
 
         Raises:
-            NotFound, LeaseEnded, Unavailable
+            NotFound: the topic has no message with this id.
+            LeaseEnded: the lease of the receipt has ended.
+            Unavailable: a server did not answer.
             Conflict: the message is not leased.
         """
         message = await self._leased(topic, message_id, receipt)
@@ -117,7 +122,8 @@ class Settling:
         no retry.
 
         Raises:
-            LeaseEnded, Unavailable
+            LeaseEnded: the lease has ended.
+            Unavailable: a server did not answer.
         """
         return await self._nack(leased.message, leased.receipt, delay_ms=delay_ms, reason=reason, counted=counted)
 
@@ -149,7 +155,9 @@ class Settling:
         not change.
 
         Raises:
-            NotFound, LeaseEnded, StoreUnavailable
+            NotFound: the topic has no message with this id.
+            LeaseEnded: the lease of the receipt has ended.
+            StoreUnavailable: Redis did not answer.
             Conflict: the message is not leased.
         """
         epoch, nonce = _named(message_id, receipt)
@@ -201,7 +209,8 @@ def nack_step(
     """Returns the step of a nack. Pure.
 
     If the message has its body, the step publishes a retry or a dead letter. Without the body it changes only the
-    record. `delay_ms` None: the topic's back-off. `counted`: as in `nack_leased`."""
+    record. `delay_ms` None: the topic's back-off. `counted` False: the delivery uses up no retry.
+    """
     record, envelope = message.record, message.envelope
     if delay_ms is None:
         delay_ms = policy.retry_after_ms(record.id, max(1, record.attempts))

@@ -107,7 +107,7 @@ class Reporter:
             task.cancel()
 
     async def run(self) -> NoReturn:
-        """Reports the health as the service's status, for ever."""
+        """Reports the health of the process as the service's status, for ever."""
         await retrying(self.status, self._describe)
 
     async def _describe(self) -> float:

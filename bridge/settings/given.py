@@ -78,7 +78,7 @@ def _of_pairs(
     pairs: Mapping[str, str], settings: Collection[str], origin_of: Callable[[str], str], place: Place
 ) -> Iterator[tuple[str, Given]]:
     """Yields the settings in `pairs`, which has texts by name. For a name that ends with `_file`, the text is the path
-    of the file with the value. `origin_of`: returns the origin of a name, as in `Given`."""
+    of the file with the value. `origin_of`: returns the variable, the file, or the file and key of a name."""
     for name in settings:
         path = pairs.get(f"{name}{_FILE}")
         if path and name in pairs:

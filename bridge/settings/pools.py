@@ -49,7 +49,8 @@ def parse_pools(text: str | bytes) -> dict[str, Pool]:
     """Parses the JSON object of pools by name.
 
     Raises:
-        ValueError: names the pool and the field, and says what is allowed; shows no URL.
+        ValueError: a field of a pool is wrong. The text names the pool, the field and what is allowed, and shows no
+            URL.
     """
     given = loads(text, object_pairs_hook=_without_repeats)
     if not isinstance(given, dict):

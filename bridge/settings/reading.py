@@ -17,7 +17,12 @@ SECRETS: Final = frozenset(name for name, field in Settings.model_fields.items()
 
 
 def given() -> dict[str, Given]:
-    """Returns the settings that an operator has given, by name. Raises WrongSettings, as `given_settings` does."""
+    """Returns the settings that an operator has given, by name.
+
+    Raises:
+        WrongSettings: a file can't be read, a TOML key is unknown, or one place has both a value and a file for a
+            setting.
+    """
     return given_settings(os.environ, Settings.model_fields)
 
 
@@ -25,7 +30,8 @@ def read(**own: Any) -> Settings:
     """Returns the settings. `own`: values of settings by name, which override the operator's values.
 
     Raises:
-        WrongSettings: the text names each wrong setting and where it is given, and shows no password.
+        WrongSettings: a setting is wrong. The text names each such setting and where it is given, and shows no
+            password.
     """
     try:
         return Settings(**own)

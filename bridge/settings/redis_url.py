@@ -54,7 +54,7 @@ def parse_redis_url(url: str) -> RedisAddress:
     """Parses the URL of Redis.
 
     Raises:
-        ValueError: says what is wrong without showing the URL, which may hold a password.
+        ValueError: the URL is malformed. The text says why without showing the URL, which may hold a password.
     """
     scheme, _, rest = url.partition("://")
     deployment = _SCHEMES.get(scheme.lower())
@@ -94,7 +94,7 @@ def checked_redis_url(text: str) -> str:
     """Checks the URL of Redis, and returns it unchanged.
 
     Raises:
-        ValueError: the URL is malformed, as for `parse_redis_url`.
+        ValueError: the URL is malformed. The text says why without showing the URL.
     """
     parse_redis_url(text)
     return text

@@ -30,7 +30,7 @@ def parse_roles(text: str) -> Roles:
     """Parses role names separated by commas.
 
     Raises:
-        ValueError: names the unknown role, and lists the roles.
+        ValueError: a role is unknown; the text names it, and lists the roles.
     """
     names = [name.strip() for name in text.split(",")]
     if unknown := [name for name in names if name not in set(Role)]:

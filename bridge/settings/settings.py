@@ -199,9 +199,9 @@ class Settings(BaseSettings):
     lmstfy: bool = True
     """[lmstfy's wire](../wires/lmstfy.md), under `/api/`"""
     lmstfy_port: PortOrNone = None
-    """lmstfy's API on a second port of `BRIDGE_HTTP_HOST`; the original listens on 7777"""
+    """lmstfy's API on a second port of `BRIDGE_HTTP_HOST`; lmstfy itself listens on 7777"""
     lmstfy_admin_port: PortOrNone = None
-    """lmstfy's admin calls; the original listens on 7778"""
+    """lmstfy's admin calls; lmstfy itself listens on 7778"""
     lmstfy_admin_host: Address = "127.0.0.1"
     """address of the admin port; an address other than loopback needs accounts"""
     lmstfy_accounts: Accounts = None

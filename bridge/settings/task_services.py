@@ -21,7 +21,7 @@ def parse_task_services(text: str) -> dict[str, TaskService]:
     """Parses the JSON object of services by name: `{"name": {"url": …, "secret": …}}`.
 
     Raises:
-        ValueError: names the service and shows no secret.
+        ValueError: the text is malformed, or a service is wrong. The error names the service and shows no secret.
     """
     given = loads(text)
     if not isinstance(given, dict):

@@ -18,8 +18,8 @@ _KEPT_MS: Final = 2_000  # longer than anybody waits
 
 
 class StoredArrivals:
-    """The arrival notes of one pool: each says that a copy has reached its ready queue. Every method may raise
-    StoreUnavailable."""
+    """The arrival notes of one pool: each says that a copy has reached its ready queue. Every method raises
+    StoreUnavailable if Redis does not answer."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store

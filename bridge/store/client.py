@@ -85,8 +85,8 @@ class Store:
 
     @property
     def breaker(self) -> Breaker:
-        """The breaker of the server. With several servers: the breaker in the worst state (open, then half open, then
-        closed)."""
+        """The breaker of the server. With several servers, it is the breaker in the worst state (open, then half open,
+        then closed)."""
         return max(self._servers.breakers, key=lambda breaker: breaker.state, default=Breaker())
 
     @property
@@ -126,15 +126,22 @@ class Store:
     async def run_each(
         self, calls: Sequence[Call[Answer]], until_s: float | None = None
     ) -> Sequence[Answer | UnnamedVerdict]:
-        """Runs the calls as `run` does, but does not raise UnnamedVerdict: it returns the error in place of the unknown
-        answer."""
+        """Runs the calls in one round trip, and returns their answers in order. Returns an UnnamedVerdict in place of
+        an answer that this version does not know.
+
+        `until_s`: the moment of `monotonic()` after which no call about a message takes effect; None: the time limit of
+        the store.
+
+        Raises:
+            StoreUnavailable: some of the calls may have run.
+        """
         try:
             return await self.run(calls, until_s)
         except _SomeUnnamed as error:
             return cast("list[Answer | UnnamedVerdict]", error.answers)
 
     async def run_both(self, one: Call[Answer], other: Call[Other]) -> tuple[Answer, Other]:
-        """Runs two calls of different scripts, as `run` does. Returns both answers."""
+        """Runs two calls of different scripts in one round trip, and returns both answers."""
         both: list[Any] = await self.run([one, other])
         return both[0], both[1]
 
@@ -191,7 +198,7 @@ class Store:
 
         Raises:
             StoreUnfit: Redis holds another number.
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         if self._keys is None:
             return
@@ -245,7 +252,7 @@ class Store:
 
         Raises:
             StoreUnavailable: every server failed.
-            StoreUnfit: as `agree`.
+            StoreUnfit: Redis holds an index with another number of buckets.
         """
         if self._keys is None:
             return []

@@ -74,8 +74,8 @@ class StoreClock:
             self._compare()
 
     def replaced(self, server: str = "") -> None:
-        """Reports that another machine has taken the server's place, as in a failover. The next answer then replaces
-        the bounds of the clock, and does not count as a jump."""
+        """Reports that another machine has taken the server's place, for example after a failover. The next answer then
+        replaces the bounds of the clock, and does not count as a jump."""
         if server in self._bounds_ms:
             self._bounds_ms[server] = (self._bounds_ms[server][0], -inf)
 

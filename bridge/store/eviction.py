@@ -11,10 +11,10 @@ from bridge.store.replies import binary
 
 async def evicting(store: Store) -> str | None:
     """Returns the `maxmemory-policy` with which Redis evicts keys when its memory is full. None: Redis evicts no keys,
-    or refuses INFO, as some managed servers do.
+    or refuses INFO (some managed servers do).
 
     Raises:
-        StoreUnavailable
+        StoreUnavailable: Redis did not answer.
     """
     try:
         infos = await store.command_each("INFO", "memory")

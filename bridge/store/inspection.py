@@ -26,7 +26,7 @@ class StoreLoginRefused(StoreUnavailable):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerState:
     """The state that one server reports of itself. `info`: the fields of INFO. `config`: the parameters of CONFIG GET.
-    Each is empty if Redis refuses the command, as some managed servers do."""
+    Each is empty if Redis refuses the command (some managed servers do)."""
 
     info: Mapping[str, str]
     config: Mapping[str, str]
@@ -48,8 +48,8 @@ async def inspect(store: Store, keys: Keys) -> Inspection:
     """Asks every Redis server about its state, its clock and the messages' index.
 
     Raises:
-        StoreLoginRefused
-        StoreUnavailable
+        StoreLoginRefused: Redis refuses the password, or requires one and got none.
+        StoreUnavailable: Redis did not answer.
     """
     try:
         await store.learn_clock()

@@ -31,7 +31,7 @@ async def page(
     Unix ms.
 
     Raises:
-        StoreUnavailable
+        StoreUnavailable: Redis did not answer.
     """
     calls = [
         records.page(
@@ -51,7 +51,7 @@ async def page(
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The counts of one topic, as lua/counts.lua explains them. `by_state`: seven counts, in the order of `INDEXES`.
+    """The counts of one topic's messages (lua/counts.lua). `by_state`: seven counts, in the order of `INDEXES`.
     `by_due`: the waiting messages that are overdue, then the messages due before each edge and not before the previous
     edge, then all later messages. `oldest_waiting_ms`, `oldest_ready_ms`: for how many ms the oldest message has been
     due; 0: not due, or there is no message."""
@@ -67,7 +67,7 @@ async def counts(store: Store, records: Records, topics: Sequence[str], *, edges
     ms.
 
     Raises:
-        StoreUnavailable
+        StoreUnavailable: Redis did not answer.
     """
     buckets = records.keys.buckets
     calls = [records.counts(topic, bucket, edges_ms=edges_ms) for topic in topics for bucket in range(buckets)]

@@ -23,33 +23,33 @@ class UnexpectedReply(Exception):
 
 
 def binary(reply: Reply) -> bytes:
-    """Reads a string."""
+    """Reads an answer that is a string, and returns its bytes."""
     if isinstance(reply, bytes):
         return reply
     raise UnexpectedReply(reply)
 
 
 def text(reply: Reply) -> str:
-    """Reads a string of UTF-8."""
+    """Reads an answer that is a string of UTF-8."""
     return binary(reply).decode()
 
 
 def whole(reply: Reply) -> int:
-    """Reads an integer, or a string that holds an integer."""
+    """Reads an answer that is an integer, or a string that holds one."""
     if isinstance(reply, int | bytes):
         return int(reply)
     raise UnexpectedReply(reply)
 
 
 def number(reply: Reply) -> float:
-    """Reads a double."""
+    """Reads an answer that is a double."""
     if isinstance(reply, int | float | bytes):
         return float(reply)
     raise UnexpectedReply(reply)
 
 
 def flag(reply: Reply) -> bool:
-    """Reads an integer as a bool: 0 is False."""
+    """Reads an answer that is an integer, and returns it as a bool: 0 is False."""
     return whole(reply) != 0
 
 
@@ -59,7 +59,7 @@ def maybe(read: Callable[[Reply], Item], reply: Reply) -> Item | None:
 
 
 def several(reply: Reply) -> Sequence[Reply]:
-    """Reads an array or a set."""
+    """Reads an answer that is an array or a set, and returns its raw items."""
     if isinstance(reply, list):
         return reply
     if isinstance(reply, set | frozenset):
@@ -68,12 +68,12 @@ def several(reply: Reply) -> Sequence[Reply]:
 
 
 def wholes(reply: Reply) -> list[int]:
-    """Reads an array of integers."""
+    """Reads an answer that is an array of integers."""
     return [whole(item) for item in several(reply)]
 
 
 def flags(reply: Reply) -> list[bool]:
-    """Reads an array of integers as bools: 0 is False."""
+    """Reads an answer that is an array of integers, and returns them as bools: 0 is False."""
     return [flag(item) for item in several(reply)]
 
 
@@ -82,22 +82,22 @@ def nothing(_: Reply) -> None:
 
 
 def binaries(reply: Reply) -> list[bytes]:
-    """Reads an array or a set of strings."""
+    """Reads an answer that is an array or a set of strings, and returns their bytes."""
     return [binary(item) for item in several(reply)]
 
 
 def texts(reply: Reply) -> list[str]:
-    """Reads an array or a set of strings of UTF-8."""
+    """Reads an answer that is an array or a set of strings of UTF-8."""
     return [text(item) for item in several(reply)]
 
 
 def values(reply: Reply) -> list[bytes | None]:
-    """Reads the values of fields or keys; None for each that is missing."""
+    """Reads an answer that has the values of fields or keys; None for each that is missing."""
     return [maybe(binary, item) for item in several(reply)]
 
 
 def pairs(reply: Reply) -> list[tuple[Reply, Reply]]:
-    """Reads a map, an array of pairs, or a flat array."""
+    """Reads an answer that is a map, an array of pairs, or a flat array, and returns its raw pairs."""
     if isinstance(reply, Mapping):
         return list(reply.items())
     items = several(reply)
@@ -107,15 +107,15 @@ def pairs(reply: Reply) -> list[tuple[Reply, Reply]]:
 
 
 def raw_fields(reply: Reply) -> dict[bytes, bytes]:
-    """Reads a hash whose field names may be any bytes."""
+    """Reads an answer that is a hash whose field names may be any bytes."""
     return {binary(name): binary(value) for name, value in pairs(reply)}
 
 
 def fields(reply: Reply) -> dict[str, bytes]:
-    """Reads a hash whose field names are UTF-8."""
+    """Reads an answer that is a hash whose field names are UTF-8."""
     return {name.decode(): value for name, value in raw_fields(reply).items()}
 
 
 def scored(reply: Reply) -> list[tuple[str, float]]:
-    """Reads members of a sorted set with their scores."""
+    """Reads an answer that has the members of a sorted set with their scores."""
     return [(text(member), number(score)) for member, score in pairs(reply)]

@@ -22,8 +22,8 @@ _EXPORTER: Final = "OTEL_TRACES_EXPORTER"
 
 
 def start(environment: Mapping[str, str], process: str) -> Deliveries | None:
-    """Begins to trace deliveries if the environment asks for traces. None: deliveries are not traced. `process`: as for
-    `exporting.deliveries`."""
+    """Begins to trace deliveries if the environment asks for traces. None: deliveries are not traced. `process`: the
+    name of this worker process; empty if it is the only one."""
     if not asks(environment):
         return None
     reason = unusable(environment)

@@ -43,9 +43,9 @@ class NotReplaced(TopologyError):
 
 @dataclass(frozen=True, kw_only=True)
 class Migration:
-    """A migration of one virtual host. `wanted`: names of exchanges; empty: all exchanges that are or were of the
-    plugin's type. `bridge`: the bridge that holds back messages for an exchange during its replacement. None: messages
-    that are due in that time become dead letters."""
+    """A migration of one virtual host. `wanted`: names of exchanges; empty: all exchanges that are or were of the type
+    of the delayed-message plugin. `bridge`: the bridge that holds back messages for an exchange during its replacement.
+    None: messages that are due in that time become dead letters."""
 
     management: Management
     names: Names
@@ -60,7 +60,8 @@ class Migration:
         return await self._run(choices, forward, did)
 
     async def rollback(self, choices: Choices, did: Did = _silent) -> Sequence[Step]:
-        """Carries out each step of the rollback that can be done, as `apply` does for the migration."""
+        """Carries out each step of the rollback that can be done, and calls `did` after each step. Returns all steps in
+        their final state."""
         return await self._run(choices, back, did)
 
     async def _run(self, choices: Choices, decide: Callable[..., Sequence[Step]], did: Did) -> Sequence[Step]:
@@ -171,7 +172,11 @@ class Migration:
 
     async def _with_held(self, exchange: OldExchange, kind: str, *, may_lose: bool) -> tuple[OldExchange, float | None]:
         """Returns the exchange with its present `held`, and how many messages a second the plugin delivers; None: not
-        measured. Raises NotReplaced if the plugin may hold messages and `may_lose` is False."""
+        measured.
+
+        Raises:
+            NotReplaced: the plugin may hold messages, and `may_lose` is False.
+        """
         if not exchange.is_delayed or kind == DELAYED:
             return exchange, None
         held = await held_by_plugin(self.management, self.vhost, exchange.name)

@@ -19,7 +19,7 @@ Definition = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class OldExchange:
-    """An exchange that is or was of the plugin's type.
+    """An exchange that is or was of the type of the delayed-message plugin.
 
     `definition` and `bindings` have the form of an export. `bindings` lead from or to the exchange. `kind`: the
     exchange's present type, or None if the exchange does not exist. `held`: how many messages wait in the plugin of the
@@ -92,8 +92,8 @@ def read(
 ) -> Facts:
     """Reads a RabbitMQ definitions export of all virtual hosts, or of `vhost` alone. `wanted`: names of exchanges;
     empty: all that are or were of the plugin's type. `may_miss`: wanted exchanges that may be missing. `held`: by
-    exchange, how many messages wait in the plugin, without the messages on `other_nodes`. `plugin_is_on`: as in
-    `Facts`.
+    exchange, how many messages wait in the plugin, without the messages on `other_nodes`. `plugin_is_on`: whether the
+    plugin is switched on; None: unknown.
 
     Raises:
         ValueError: `definitions` is no export, or a wanted exchange is missing in it.

@@ -22,7 +22,7 @@ class FileUnreadable(TopologyError):
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """The file's entry for one virtual host.
+    """The entry of a migration's file for one virtual host.
 
     `begun`: replacements that may be unfinished, by exchange name; the exchange may be missing now. `held`: by exchange
     name, how many messages the plugin held when the exchange was replaced; None: unknown. `paused`: exchanges whose
@@ -35,7 +35,8 @@ class Kept:
 
 
 class KeptFile:
-    """The file of a migration, with one entry for each virtual host. Each method may raise FileUnreadable."""
+    """The file of a migration, with one entry for each virtual host. Each method raises FileUnreadable if the file
+    can't be read or written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

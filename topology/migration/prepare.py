@@ -29,7 +29,7 @@ async def prepare(management: Management, names: Names, vhost: str, exchange: st
     """Declares the exchange with its plain type `kind`, and its ingress exchange with the binding to the ingress queue.
     Existing objects stay. Returns two texts: the exchange's name with its type, and the name of its ingress exchange.
 
-    The exchange has the argument `x-delayed-type`, as a migrated exchange has.
+    The exchange has the argument `x-delayed-type`, like a migrated exchange.
 
     Raises:
         NotPrepared: the name is not possible, the exchange has another type, or the ingress queue is missing.

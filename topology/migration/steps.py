@@ -81,7 +81,8 @@ class Gap:
 
 @dataclass(frozen=True, kw_only=True)
 class Unsettled:
-    """A replacement that began and has not ended, as the file says. `towards`: the type that the exchange gets."""
+    """A replacement that was started and not finished, as the migration's file says. `towards`: the type that the
+    exchange gets."""
 
     exchange: OldExchange
     towards: str
@@ -103,7 +104,8 @@ def forward(
 def back(
     facts: Facts, names: Names, choices: Choices, unsettled: Mapping[str, Unsettled] | None = None
 ) -> tuple[Step, ...]:
-    """Returns the steps of the rollback in order, exchange by exchange. `unsettled`: as for `forward`."""
+    """Returns the steps of the rollback in order, exchange by exchange. `unsettled`: replacements that have not ended,
+    by exchange."""
     begun = unsettled or {}
     return tuple(
         step

@@ -18,7 +18,8 @@ _KINDS: Final = ("exchanges", "queues", "bindings", "policies")
 async def survey(
     management: Management, names: Names, vhost: str, wanted: Collection[str] = (), may_miss: Collection[str] = ()
 ) -> Facts:
-    """Returns the facts of a virtual host. Changes nothing. `wanted` and `may_miss`: as for `facts.read`.
+    """Returns the facts of a virtual host. Changes nothing. `wanted`: names of exchanges; empty: all that are or were
+    of the plugin's type. `may_miss`: wanted exchanges that may be missing.
 
     Raises:
         ValueError: the virtual host or a wanted exchange does not exist.
@@ -74,7 +75,7 @@ async def exchange_of(management: Management, vhost: str, name: str) -> Mapping[
 
 
 async def bindings_now(management: Management, vhost: str, name: str) -> Sequence[Definition]:
-    """Returns the bindings from and to the exchange, as a definitions export has them."""
+    """Returns the bindings from and to the exchange, in the form of a definitions export."""
     return bindings_of(name, map(_binding, await management.get(f"bindings/{quoted(vhost)}")))
 
 

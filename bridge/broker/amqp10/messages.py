@@ -68,7 +68,7 @@ class Header:
 
 
 def header(message: bytes) -> Header:
-    """Reads the sections before the body. `message`: a whole message, as AMQP 1.0 encodes it.
+    """Reads the sections before the body of a message. `message`: a whole message, as AMQP 1.0 encodes it.
 
     Raises:
         ValueError: the sections can't be read.

@@ -73,7 +73,7 @@ class Receiver:
         RabbitMQ end the session, all earlier messages have arrived, and their acceptances are written.
 
         Raises:
-            DrainCut
+            DrainCut: RabbitMQ ended the session, or the connection was lost.
         """
         parts: list[bytes] = []
         number = credit = 0
@@ -189,8 +189,8 @@ async def receiving(url: str, queue: str, tls: SSLContext | None) -> AsyncIterat
     """Yields a receiver that is attached to a queue, on the node with this AMQP URL.
 
     Raises:
-        BrokerUnavailable
-        NoAmqp10
+        BrokerUnavailable: RabbitMQ is away, or refuses the login or the queue.
+        NoAmqp10: RabbitMQ speaks no AMQP 1.0 on this port.
     """
     address = URL(url)
     port = address.port or _PORTS[address.scheme]

@@ -44,7 +44,10 @@ class _State(Enum):
 
 
 class Channel:
-    """A channel. `ended`: a future, done when the channel is closed or lost; `error` then says why.
+    """A channel of AMQP 0-9-1. `ended`: a future, done when the channel is closed or lost; `error` then says why.
+
+    Each call raises BrokerUnavailable if the channel is closed or the connection was lost. It raises ChannelClosed if
+    RabbitMQ refuses the call.
 
     RabbitMQ ends the whole connection (504, expected 'channel.open') if a frame follows a channel's Close or Close-Ok.
     So the channel writes nothing after either frame.
@@ -105,23 +108,25 @@ class Channel:
     # Taking messages
 
     async def depth(self, queue: str) -> int:
-        """Returns how many messages are ready in the queue. Raises as `rpc` does."""
+        """Returns how many messages are ready in the queue. If there is no such queue, RabbitMQ closes the channel."""
         answer = await self.rpc(Queue.Declare(queue=queue, passive=True))
         return (isinstance(answer, Queue.DeclareOk) and answer.message_count) or 0
 
     async def set_prefetch(self, count: int) -> None:
-        """Sets the prefetch: each consumer that begins later holds at most `count` unacknowledged deliveries. Raises as
-        `rpc` does."""
+        """Sets the prefetch: each consumer that begins later holds at most `count` unacknowledged deliveries."""
         await self.rpc(Basic.Qos(prefetch_count=count))
 
     async def get(self, queue: str) -> Got:
-        """Takes the oldest message of the queue. If the caller is cancelled, the bridge requeues the message. Raises
-        `GetNotRead` besides the errors of `rpc`."""
+        """Takes the oldest message of the queue. If the caller is cancelled, the bridge requeues the message.
+
+        Raises:
+            Unread: RabbitMQ closed the channel over an earlier get, and has not read this one.
+        """
         return await self._gets.get(queue)
 
     async def consume(self, queue: str, received: Received, tag: str, cancelled: Cancelled = lambda: None) -> None:
-        """Calls `received` with each delivery until `cancel` or `forget`. `tag`: made by `new_tag`. Raises as `rpc`
-        does."""
+        """Calls `received` with each delivery until `cancel` or `forget`. `tag`: a consumer tag from `new_tag`.
+        `cancelled`: called if RabbitMQ cancels the consumer."""
         self._consumers[tag.encode()] = (received, cancelled)
         try:
             await self.rpc(Basic.Consume(queue=queue, consumer_tag=tag))
@@ -131,7 +136,7 @@ class Channel:
 
     async def cancel(self, tag: str) -> None:
         """Cancels a consumer. Before this method returns, messages on their way to the consumer arrive, or RabbitMQ
-        requeues them. Raises as `rpc` does."""
+        requeues them."""
         try:
             if tag.encode() in self._consumers:
                 await self.rpc(Basic.Cancel(consumer_tag=tag))
@@ -266,10 +271,10 @@ def _run_callback(callback: Callable[..., object], *arguments: object) -> None:
 
 
 async def open_channel(transport: Transport, *, confirms: bool = False) -> Channel:
-    """Opens a channel. `confirms`: RabbitMQ confirms the publishes on it.
+    """Opens a channel of the connection. `confirms`: RabbitMQ confirms the publishes on it.
 
     Raises:
-        BrokerUnavailable
+        BrokerUnavailable: RabbitMQ is away, or does not answer in time.
     """
     channel = Channel(transport)
     await channel.rpc(commands.Channel.Open())

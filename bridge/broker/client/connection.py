@@ -72,7 +72,11 @@ class RawConnection:
         return self.transport.server_properties
 
     async def open_channel(self) -> Channel:
-        """Opens a channel. Raises BrokerUnavailable."""
+        """Opens a channel.
+
+        Raises:
+            BrokerUnavailable: RabbitMQ does not answer in time, or the connection was lost.
+        """
         return await open_channel(self.transport)
 
 
@@ -170,7 +174,7 @@ class BrokerConnection:
         """Opens a channel. `confirms`: RabbitMQ confirms the publishes on it.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         raw = await self.raw_connection()
         async with self.asking(self._timeout_s):
@@ -186,7 +190,7 @@ class BrokerConnection:
         """Whether RabbitMQ has the queue.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         try:
             await self.depth(queue, limit_s)
@@ -198,8 +202,8 @@ class BrokerConnection:
         """Returns how many messages are ready in the queue. Messages that consumers hold do not count.
 
         Raises:
-            BrokerUnavailable
-            QueueMissing
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
+            QueueMissing: the queue does not exist.
         """
         channel = await self.channel()
         async with translated(limit_s):
@@ -209,8 +213,8 @@ class BrokerConnection:
 
     @asynccontextmanager
     async def asking(self, limit_s: float) -> AsyncIterator[GuardedCall]:
-        """Runs one call that the broker has to answer within `limit_s` seconds, and translates errors as `translated`
-        does. The breaker may refuse the call.
+        """Runs one call that the broker has to answer within `limit_s` seconds. Errors of the call become
+        BrokerUnavailable or QueueMissing. The breaker may refuse the call.
 
         Do not nest this context: the breaker allows one call at a time when it is half open.
 
@@ -237,7 +241,7 @@ class BrokerConnection:
         """Opens and closes a channel, so that the broker has to answer.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         await self.close(await self.channel())
 

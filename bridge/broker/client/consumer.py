@@ -44,7 +44,11 @@ class _ConsumerChannel:
         return [tag - self.base for tag in tags if self.base < tag < self.base + _NUMBERED]
 
     async def close(self) -> None:
-        """Closes the channel. Raises BrokerUnavailable."""
+        """Closes the channel.
+
+        Raises:
+            BrokerUnavailable: RabbitMQ does not answer.
+        """
         self.raw.forget(self.tag)
         async with translated(_STEP_S):
             await self.raw.close()
@@ -69,10 +73,10 @@ class Consumer:
 
     @classmethod
     async def open(cls, connection: BrokerConnection, queue: str, *, prefetch: int, received: Received) -> Consumer:
-        """Opens a channel and consumes the queue on it.
+        """Opens a channel and consumes the queue on it. `received`: called with each delivery.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         consumer = cls(connection, queue, prefetch=prefetch, received=received)
         await consumer._consume(await connection.channel())
@@ -115,7 +119,7 @@ class Consumer:
         queue. Takes over a second.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: the channel was closed or lost meanwhile.
         """
         for channel in tuple(self._channels):
             # RabbitMQ reads the frames of a channel in order, and answers this one, which changes nothing. The call has
@@ -138,7 +142,7 @@ class Consumer:
         """Closes the channels. RabbitMQ requeues all unacknowledged deliveries.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ does not answer.
         """
         for channel in reversed(self._channels):
             await channel.close()

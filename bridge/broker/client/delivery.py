@@ -13,8 +13,8 @@ from bridge.model.errors import BrokerUnavailable
 
 @dataclass(slots=True)
 class Delivery:
-    """One delivered message. `acknowledger`: acknowledges the deliveries of its channel, many with one frame. A
-    `Consumer`'s deliveries have tags of that consumer, and only the consumer acknowledges them."""
+    """One delivered message. `acknowledger`: acknowledges or requeues the deliveries of the channel, many with one
+    frame. Exception: a `Consumer` renumbers the tags of its deliveries. Acknowledge those only with `Consumer.ack`."""
 
     acknowledger: Acknowledger
     delivery_tag: int
@@ -28,8 +28,7 @@ class Delivery:
 def acknowledge(deliveries: Iterable[Delivery]) -> None:
     """Acknowledges deliveries. One frame acknowledges all consecutive deliveries of a channel.
 
-    On a lost channel there is nothing to do: RabbitMQ redelivers the message, and the checkpoint or a pull finds a
-    ghost.
+    Does nothing on a lost channel: RabbitMQ redelivers the message, and the checkpoint or a pull finds a ghost.
     """
     together: dict[Acknowledger, list[int]] = {}
     for delivery in deliveries:
@@ -40,7 +39,7 @@ def acknowledge(deliveries: Iterable[Delivery]) -> None:
 
 
 def requeue(delivery: Delivery) -> None:
-    """Requeues a delivery at its former place. The queue counts the requeue towards its delivery limit. On a lost
-    channel there is nothing to do, as RabbitMQ redelivers the message."""
+    """Requeues a delivery at its former place. The queue counts the requeue towards its delivery limit. Does nothing on
+    a lost channel, because RabbitMQ redelivers the message."""
     with suppress(BrokerUnavailable):
         delivery.acknowledger.requeue(delivery.delivery_tag)

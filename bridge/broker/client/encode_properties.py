@@ -43,7 +43,9 @@ class CopyProperties:
     def __init__(
         self, copy: Copy, *, parked: bool = False, live_for_ms: int = 0, reason: str = "", to_target: bool = False
     ) -> None:
-        """Takes the arguments of `to_properties`, which explains them."""
+        """`parked`: the copy goes into the wheel. `live_for_ms`: the rest of its time to live, in ms; 0: no end.
+        `reason`: why the copy is a dead letter; empty: it is none. `to_target`: the copy goes to its target, where no
+        bridge reads it again."""
         self._copy = copy
         self._parked = parked
         self._live_for_ms = live_for_ms
@@ -56,7 +58,7 @@ class CopyProperties:
         return clients_id(copy) if self._to_target else copy.id
 
     def encode(self) -> bytes:
-        """Returns the bytes of `to_properties`.
+        """Returns the flags and values of the copy's properties, as a header frame holds them.
 
         Raises:
             TypeError, ValueError, ArithmeticError, struct.error: AMQP can't hold a value of the copy.
@@ -157,10 +159,10 @@ def _around_ours(headers: Mapping[str, Any], written: Mapping[str, bytes]) -> tu
     """Encodes a producer's headers in two parts. Returns the bytes of the headers that sort before the bridge's headers
     in a table, and the bytes of the headers that sort after them.
 
-    `written`: as in `Envelope`.
+    `written`: by name, the AMQP bytes of values, type included, whose Python values do not show the AMQP type.
 
     Raises:
-        ValueError: a name is the bridge's.
+        ValueError: a producer's header has a name of the bridge.
         TypeError, ArithmeticError, struct.error: AMQP can't hold a value.
     """
     before: list[bytes] = []

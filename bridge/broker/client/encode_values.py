@@ -46,10 +46,10 @@ def text_value(text: str) -> bytes:
 
 
 def whole_value(number: int) -> bytes:
-    """Encodes a whole number as a value in a table, in the smallest type that holds it, as pamqp chooses.
+    """Encodes a whole number as a value in a table, in the smallest type that holds it.
 
     Raises:
-        TypeError: no type holds it.
+        TypeError: no AMQP type holds the number.
     """
     if 0 <= number < 128:
         return _SMALL[number]

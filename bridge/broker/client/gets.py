@@ -31,12 +31,12 @@ class Gets:
         self._unanswered: deque[asyncio.Future[Got]] = deque()
 
     async def get(self, queue: str) -> Got:
-        """Asks for the oldest message.
+        """Asks for the oldest message of the queue, and returns RabbitMQ's answer.
 
         Raises:
             BrokerUnavailable: the channel is closed, or the connection was lost.
             ChannelNotFoundEntity: there is no such queue, and RabbitMQ has closed the channel.
-            GetNotRead
+            Unread: RabbitMQ closed the channel over an earlier get, and has not read this one.
         """
         self._channel.write(frames.get(self._channel.number, queue))
         answer: asyncio.Future[Got] = asyncio.get_running_loop().create_future()

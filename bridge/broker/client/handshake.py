@@ -32,10 +32,11 @@ _PLATFORM: Final = f"{platform.python_implementation()} {platform.python_version
 
 
 async def connect(login: Login, *, tls: SSLContext | None, about: Mapping[str, object]) -> Transport:
-    """Opens a connection. `about`: further properties of this client, which RabbitMQ shows to operators.
+    """Opens a connection to RabbitMQ. `about`: further properties of this client, which RabbitMQ shows to operators.
 
     Raises:
-        LoginRefused, VhostRefused
+        LoginRefused: RabbitMQ does not know the user, or the password is wrong.
+        VhostRefused: the virtual host does not exist, or the user has no rights in it.
         BrokerUnavailable: the server speaks no AMQP 0-9-1, or closed the connection.
         OSError: the server can't be reached, or TLS failed.
     """

@@ -45,7 +45,7 @@ class Outgoing:
 
 
 class Answers(Protocol):
-    """Learns which queues do not confirm."""
+    """Notes which queues do not confirm."""
 
     def note(self, messages: Sequence[Outgoing], errors: Sequence[BrokerUnavailable | None]) -> None:
         """Notes the answers to a burst: the error of each message, or None. Called when RabbitMQ has answered, and when
@@ -320,7 +320,8 @@ async def _until_answered(
     """Waits until RabbitMQ has answered for every message of a burst, and returns None. If RabbitMQ closed the channel
     over a message, or over an exchange of another application, returns the error for the messages without an answer.
 
-    `all_answered`: the future of `Confirms.begin`. `to_others`: as in `Publisher`.
+    `all_answered`: done when RabbitMQ has answered for every message. `to_others`: the messages go to exchanges of
+    other applications.
 
     Raises:
         BrokerUnavailable: the channel closed, and the other answers will never come.

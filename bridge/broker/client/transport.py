@@ -35,7 +35,7 @@ _clock = asyncio.get_running_loop  # which has the time, and timers
 
 
 class _NoFrame(Exception):
-    """The bytes are no frame."""
+    """The bytes that the server sent are no frame of AMQP 0-9-1."""
 
 
 class Listener(Protocol):
@@ -51,7 +51,7 @@ class Listener(Protocol):
 
 
 class Transport(asyncio.BufferedProtocol):
-    """A connection. Each channel has a number of its own, from 1 on; 0 is the connection's.
+    """A connection to RabbitMQ over AMQP 0-9-1. Each channel has a number of its own, from 1 on; 0 is the connection's.
 
     `ended`: a future, done when the connection is closed or lost; `error` then says why. `ended_by`: the reason in
     RabbitMQ's Close; None: RabbitMQ sent no Close.
@@ -122,7 +122,7 @@ class Transport(asyncio.BufferedProtocol):
         return isinstance(capabilities, dict) and capabilities.get("accept_consumer_cancel_ok") is True
 
     def call(self, method: Frame) -> None:
-        """Writes a method of the connection."""
+        """Writes a method of the connection itself, on channel 0."""
         self.write(frames.method(0, method))
 
     async def answer(self) -> Frame:
@@ -221,17 +221,17 @@ class Transport(asyncio.BufferedProtocol):
     # Reading
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begins to speak AMQP."""
+        """Sends the protocol header, with which an AMQP client begins."""
         self._io = cast(asyncio.Transport, transport)  # uvloop's transport is no subclass
         self._io.write(PROTOCOL_HEADER)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends the connection."""
+        """Ends the connection, because the socket is closed. `exc`: why; None: without an error."""
         why = f": {tls_failure(exc) or exc}" if exc else ""
         self._end(BrokerUnavailable(f"the connection to RabbitMQ was lost{why}"))
 
     def eof_received(self) -> None:
-        """Ends the connection, although the loop may still have bytes to write."""
+        """Ends the connection, because RabbitMQ has closed its side. The loop may still have bytes to write."""
         self._end(BrokerUnavailable("RabbitMQ cut the connection"))
 
     def get_buffer(self, sizehint: int) -> memoryview:

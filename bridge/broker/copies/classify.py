@@ -64,8 +64,9 @@ class Due:
 
 @fast_dataclass(frozen=True, slots=True)
 class Returned:
-    """A copy that its ready queue has dead-lettered. `reason`: why, in RabbitMQ's words. `tag`, `original`: as in
-    `Due`."""
+    """A copy that its ready queue has dead-lettered. `reason`: why, in RabbitMQ's words (`rejected`, `expired`,
+    `delivery_limit`). `tag`: the delivery tag. `original`: the message as it was delivered; the checkpoint puts it
+    aside if the copy can't be published."""
 
     tag: int
     original: Message | Copy
@@ -87,8 +88,8 @@ class Returned:
 
 @fast_dataclass(frozen=True, slots=True)
 class Unusable:
-    """A message that can't be read, or a copy that can't be published. The checkpoint puts `original` aside. `tag`: the
-    delivery tag."""
+    """A message that can't be read, or a copy that can't be published. `original`: the message or copy; the checkpoint
+    puts it aside. `tag`: the delivery tag. `reason`: a text for an operator."""
 
     tag: int
     original: Message | Copy
@@ -105,8 +106,13 @@ class Unusable:
 
 @fast_dataclass(frozen=True, slots=True)
 class Bundle:
-    """A message out of the wheel that holds `count` copies of one kind. It is opened when its earliest copy is due.
-    Other fields: as in `Due`."""
+    """A message out of the wheel that holds `count` copies of one kind. It is opened when its earliest copy is due, at
+    `due_ms`.
+
+    `tag`: the delivery tag. `original`: the message as it was delivered. `stranded_ms`: the rest of the delay that the
+    routing key names, if a slot on the bundle's way was missing; else 0. `waited_ms`: how many ms the earliest copy has
+    waited in the wheel, if that was its whole delay; else None.
+    """
 
     tag: int
     original: Message
@@ -140,7 +146,8 @@ Arrival = Due | Returned | Bundle | OpenBundle | Submission | Unusable
 
 
 def due_of(bundle: OpenBundle, entry: Entry, *, now_ms: int) -> Due | Unusable:
-    """Reads the copy of an entry that was taken out of a bundle. The result has the delivery tag of the bundle."""
+    """Decodes an entry of an opened bundle into its copy. The result has the bundle's delivery tag. Returns `Unusable`
+    if the entry can't be read."""
     try:
         copy = decode(bundle.topic, entry.data, now_ms=now_ms)
     except _FAULTS as error:
@@ -161,8 +168,8 @@ def submitted(names: Names, message: Message, *, now_ms: int) -> Submission | Un
 
 
 def classify(names: Names, message: Message, *, now_ms: int) -> Arrival:
-    """Classifies a delivery. A message that an AMQP client published has none of the bridge's headers; its routing key
-    shows which kind of message it is."""
+    """Says what a delivery at the checkpoint is. A message that an AMQP client published has none of the bridge's
+    headers; its routing key shows which kind of message it is."""
     try:
         return _classify(names, message, message.properties, now_ms)
     except _FAULTS as error:
@@ -170,7 +177,7 @@ def classify(names: Names, message: Message, *, now_ms: int) -> Arrival:
 
 
 def _classify(names: Names, message: Message, properties: Properties, now_ms: int) -> Arrival:
-    """Classifies as `classify` does, but raises for a message that can't be read.
+    """Says what a delivery is. Raises an error for a message that can't be read; `classify` returns `Unusable` then.
 
     Raises:
         ValueError: `x-death` can't be read, or a bundle does not say how many copies it holds and when they are due.
@@ -214,7 +221,7 @@ def _classify(names: Names, message: Message, properties: Properties, now_ms: in
 
 def _waited_ms(parsed: WheelKey, kind: CopyKind, left_ms: int, asked: int) -> int | None:
     """Returns how many ms a copy has waited, if it has waited its whole delay; else None. `parsed`: the copy's routing
-    key. `left_ms`: the rest of the key's delay. `asked`: as in `Copy`.
+    key. `left_ms`: the rest of the key's delay. `asked`: how often the checkpoint found the copy newer than its record.
 
     The result for a copy that the checkpoint has held or asked about is None, because it may have entered the wheel
     with less than its delay.

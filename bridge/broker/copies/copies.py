@@ -211,7 +211,7 @@ def _kept(properties: Properties, headers: Mapping[str, Any], *, of_bridge: bool
 
 
 def as_refused(properties: Properties, reason: str) -> Properties:
-    """Returns the properties with which a message is put aside: those of the message, and the reason as a header.
+    """Returns the properties with which a message is put aside: the message's properties, and the reason as a header.
 
     Renames the headers CC and BCC. Otherwise RabbitMQ would also route the message by them, with the bridge's rights.
     """

@@ -26,8 +26,8 @@ class OpenBundle:
 
     `tag`: the bundle's delivery tag. `topic`, `kind`: the topic and the kind of all copies. `stranded_ms`: the rest of
     the delay that the bundle's routing key names, if a slot on its way was missing; else 0. `body`: the bundle's body.
-    `waited_ms`: as in `Due`, for the earliest copy. `parked_kind`: the kind that copies get when they go into a new
-    bundle.
+    `waited_ms`: how many ms the earliest copy has waited in the wheel, if that was its whole delay; else None.
+    `parked_kind`: the kind that copies get when they go into a new bundle.
 
     The methods take the moment by this process's monotonic clock, in ms, as Redis' clock may be set meanwhile.
     """
@@ -78,8 +78,8 @@ class OpenBundle:
         self._offset_ms = corrected_ms - own_ms
 
     def waited_by_ms(self, due_ms: int) -> int | None:
-        """Returns `waited_ms`, as in `Due`, for a copy that the latest call has taken out of the bundle. `due_ms`: when
-        the copy was due, in Unix ms."""
+        """Returns how many ms a copy has waited, if it has waited its whole delay; else None. The latest call must have
+        taken the copy out of the bundle. `due_ms`: when the copy was due, in Unix ms."""
         if self.waited_ms is None or due_ms > max(self._latest_ms, self.index.dues_ms[0]):
             return None
         return self.waited_ms + max(0, due_ms - self.index.dues_ms[0])

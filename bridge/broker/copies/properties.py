@@ -83,7 +83,7 @@ class UnreadDeaths:
     __slots__ = ()
 
     def read(self) -> object:
-        """Returns the whole value.
+        """Returns the whole value of `x-death`, decoded.
 
         Raises:
             ValueError: the bytes can't be read.

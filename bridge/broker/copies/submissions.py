@@ -89,7 +89,7 @@ def submission(names: Names, message: Message, *, now_ms: int) -> Submission:
     """Reads a delivery whose delay is in a header. `now_ms`: Unix ms.
 
     Raises:
-        Unacceptable
+        Unacceptable: a header, the target or the delay is not valid, or the properties can't be read.
         ValueError: `x-death` can't be read.
     """
     properties, routing_key = message.properties, message.routing_key

@@ -43,7 +43,7 @@ class _Unanswered(BrokerUnavailable):
 
 
 class Declarer:
-    """Declares and deletes objects. Every method may raise `BrokerUnavailable`."""
+    """Declares and deletes objects. Every method raises `BrokerUnavailable` if RabbitMQ does not answer in time."""
 
     def __init__(self, connection: BrokerConnection, *, lanes: int) -> None:
         self._connection = connection
@@ -59,7 +59,7 @@ class Declarer:
         """Returns how many messages are ready in the queue. Messages that consumers hold do not count.
 
         Raises:
-            QueueMissing
+            QueueMissing: there is no such queue.
         """
         return await self._connection.depth(queue, _TIMEOUT_S)
 
@@ -88,7 +88,8 @@ class Declarer:
 
         Raises:
             BrokerUnfit: a queue of an earlier version exists, and conflicts with the plan.
-            NotAllowed, DeclareRefused
+            NotAllowed: the bridge's user has no right to configure an object.
+            DeclareRefused: RabbitMQ refuses an object for another reason, such as a limit of queues.
             Vanished: an object was deleted meanwhile. A second call may succeed.
         """
         try:

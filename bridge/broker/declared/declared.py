@@ -48,9 +48,9 @@ class Declared:
         publishers: Collection[BrokerConnection],
         listed: Existing,
     ) -> None:
-        """Declares over `connection`. `publishers`: further connections over which the bridge publishes. If one of them
-        is opened again, the wheel is declared again: RabbitMQ may have closed the connection because somebody deleted
-        an object.
+        """`connection`: the connection for declares. `publishers`: further connections over which the bridge publishes.
+        If one of them is opened again, the wheel is declared again: RabbitMQ may have closed the connection because
+        somebody deleted an object.
 
         `listed`: a function that returns which of the given topics are on the list of topics. Only these get a dead
         queue, because a dead letter may come while its topic is removed.
@@ -121,7 +121,7 @@ class Declared:
         """Declares a topic's ready queue, unless this process has declared it.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         await self.wheel.ensure()
         await self._ready.declare(topic)
@@ -150,7 +150,7 @@ class Declared:
 
         Raises:
             NotPublished: the topic was removed.
-            Unavailable
+            Unavailable: RabbitMQ or Redis is away.
         """
         await self.wheel.ensure()
         await self._dead.declare(topic)
@@ -174,7 +174,7 @@ class Declared:
         """Returns the topics whose dead queue is missing. Declares nothing.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         queues = {topic: self._dead_plan(topic).queues for topic in topics}
         async with self._looking:
@@ -185,7 +185,7 @@ class Declared:
         """Whether the topic has a ready queue on the broker. Declares nothing.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         async with self._looking:
             return self.has_topic(topic) or await self._declarer.exists(self._names.ready_queue(topic))
@@ -229,8 +229,8 @@ class Declared:
         """Returns how many messages are ready in the queue. Messages that consumers hold do not count.
 
         Raises:
-            BrokerUnavailable
-            QueueMissing
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
+            QueueMissing: the queue does not exist.
         """
         return await self._declarer.depth(queue)
 
@@ -239,15 +239,15 @@ class Declared:
         count.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
             QueueMissing: the queue of a lane is gone.
         """
         await self.wheel.lanes.refresh()
         return sum([await self.depth(lane.checkpoint) for lane in self.wheel.lanes.existing.each_lane])
 
     async def slot_depths(self) -> dict[str, tuple[int, int]]:
-        """Counts the messages in each slot as `Broker.slot_depths` does. Counts only in the lanes that the last refresh
-        found."""
+        """Returns each slot's wait in ms and its number of messages, by the slot's name in the first lane. Adds up the
+        lanes that the last refresh found."""
         lanes = self.wheel.lanes.existing.each_lane
         async with self._looking:
             depths = await self._declarer.depths(plan.slots(self.wheel.lanes.existing).queues)
@@ -269,7 +269,7 @@ class Declared:
         not on the list stay missing: a removal takes its topic off the list before it deletes the queues.
 
         Raises:
-            Unavailable
+            Unavailable: RabbitMQ or Redis is away.
         """
         missing = await self._declarer.missing(wanted)
         if missing.queues:
@@ -298,7 +298,7 @@ class Declared:
         ready queue. Otherwise it routes them to the checkpoint.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         was_direct = topic in self._direct
         self.know_direct(topic, direct)
@@ -316,7 +316,7 @@ class Declared:
         topics.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         await self.wheel.ensure()
         # Dead queues that were begun while the topic was on the list are declared once the lock is free. No dead queue

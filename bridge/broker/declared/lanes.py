@@ -36,14 +36,14 @@ class Lanes:
 
     @property
     def count(self) -> int:
-        """How many lanes exist."""
+        """The number of lanes that exist on the broker."""
         return self._existing.lanes
 
     async def refresh(self, *, now: bool = False) -> None:
         """Asks the broker which lanes exist, at most every ten minutes. `now`: asks in any case.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         if monotonic() < self._again_s and not now:
             return

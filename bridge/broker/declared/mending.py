@@ -34,7 +34,7 @@ async def mend_each(declarer: Declarer, unmet: Plan) -> Mended:
     """Declares each exchange and queue of the plan by a separate call, then binds the objects that exist.
 
     Raises:
-        BrokerUnavailable
+        BrokerUnavailable: RabbitMQ is away, or does not answer in time.
     """
     exchanges = {exchange.name: Plan(exchanges=(exchange,)) for exchange in unmet.exchanges}
     queues = {queue.name: Plan(queues=(queue,)) for queue in unmet.queues}

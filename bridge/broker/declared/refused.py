@@ -16,7 +16,7 @@ async def oldest_reason(connection: BrokerConnection, queue: str) -> str | None:
     is empty or missing.
 
     Raises:
-        BrokerUnavailable
+        BrokerUnavailable: RabbitMQ is away, or does not answer in time.
     """
     channel = await connection.channel()
     try:

@@ -64,7 +64,7 @@ class TopicQueues:
 
         Raises:
             NotPublished: the queue is missing, and the topic was removed.
-            Unavailable
+            Unavailable: RabbitMQ or Redis is away.
         """
         if topic not in self.declared and (error := await self._declaring.submit(topic)) is not None:
             raise copy(error)  # several callers may get it

@@ -34,10 +34,10 @@ class Wheel:
         turn: asyncio.Lock,
         lost: Callable[[], None],
     ) -> None:
-        """Declares over `connection`. `publishers`: further connections. After the loss of any of these connections the
-        wheel is declared again: RabbitMQ may have closed the connection because somebody deleted an object. `turn`:
-        held during each declare. `lost`: called when an object was gone, because the queues of topics may also be
-        gone."""
+        """`connection`: the connection for declares. `publishers`: further connections. After the loss of any of these
+        connections the wheel is declared again: RabbitMQ may have closed the connection because somebody deleted an
+        object. `turn`: held during each declare. `lost`: called when an object was gone, because the queues of topics
+        may also be gone."""
         self.lanes = Lanes(connection, names)
         self._connection = connection
         self._publishers = publishers
@@ -57,7 +57,7 @@ class Wheel:
         """Declares the wheel, unless it was declared since a connection was last lost.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         await self._connection.raw_connection()
         if self.is_declared:
@@ -70,7 +70,7 @@ class Wheel:
         """Declares the wheel again, because an object was gone.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         await self.ensure()
         async with self._turn:
@@ -83,7 +83,7 @@ class Wheel:
         Call this when a copy came out of the wheel too early, with that delay left: one of its slots was gone.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         names = self._names.in_lane(lane)
         slots = route(names, left_ms, "").slots

@@ -45,7 +45,7 @@ class DeadLetterSearch:
         RabbitMQ requeues all other messages at their places when the context ends. Searches of one queue take turns.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         crashes = self._guard.crashes
         try:

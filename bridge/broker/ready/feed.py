@@ -36,8 +36,8 @@ class Feeds:
         `changed`: called when a message comes, or when no more messages can come.
 
         Raises:
-            BrokerUnavailable
-            QueueMissing
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
+            QueueMissing: the queue does not exist.
         """
         feed = Feed(self, await self.channels.join(), queue, changed)
         try:
@@ -86,8 +86,8 @@ class Feed:
         """Replaces the consumer by one with this window. When this returns, the messages that were ready have arrived.
 
         Raises:
-            BrokerUnavailable
-            QueueMissing
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
+            QueueMissing: the queue does not exist.
         """
         channel, former = self._shared.channel, [*self._tags]
         async with self._shared.turn, self._feeds.connection.asking(self._feeds.timeout_s):
@@ -106,8 +106,8 @@ class Feed:
         """Waits until messages on their way have arrived. Returns how many more messages are ready in the queue.
 
         Raises:
-            BrokerUnavailable
-            QueueMissing
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
+            QueueMissing: the queue does not exist.
         """
         async with self._shared.turn, self._feeds.connection.asking(self._feeds.timeout_s):
             return await self._shared.channel.depth(self._queue)
@@ -128,8 +128,8 @@ class Feed:
         return [self.buffer.popleft() for _ in range(min(count, len(self.buffer)))]
 
     def leave(self, *, silent: bool = False) -> None:
-        """Ends the feed's use of its channel. Messages that pulls have taken can still be acknowledged. `silent`: as in
-        `FeedChannels.leave`."""
+        """Ends the feed's use of its channel. Messages that pulls have taken can still be acknowledged. `silent`: the
+        feed got no message for long, so new feeds use another channel."""
         self._shared.channel.ended.remove_done_callback(self._channel_ended)
         self._feeds.channels.leave(self._shared, silent=silent)
 

@@ -48,7 +48,7 @@ class FeedChannels:
         """Returns the channel for a new feed.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         async with self._opening:
             self._channels = [shared for shared in self._channels if shared.channel.is_open]

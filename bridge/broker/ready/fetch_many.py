@@ -54,8 +54,8 @@ class Fetcher:
         """Returns up to `wanted` messages of the queue, the oldest first. All other messages stay in the queue.
 
         Raises:
-            BrokerUnavailable
-            QueueMissing
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
+            QueueMissing: the queue does not exist.
         """
         async with translated(self._timeout_s):
             await self._slots.acquire()

@@ -27,7 +27,7 @@ class Taken:
 
     @property
     def live_for_ms(self) -> int:
-        """The message's time to live in ms, 0 for none."""
+        """The message's time to live in ms; 0: it has none."""
         expiration = self.properties.expiration
         return int(expiration) if expiration and expiration.isdecimal() else 0
 

@@ -1,4 +1,4 @@
-"""Runs `delaybridge bulk`."""
+"""Runs `delaybridge bulk`: deletes, moves or replays all messages that match."""
 
 from __future__ import annotations
 

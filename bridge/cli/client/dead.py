@@ -1,4 +1,4 @@
-"""Runs `delaybridge dead …`."""
+"""Runs `delaybridge dead …`: lists, replays and drops dead letters."""
 
 from __future__ import annotations
 

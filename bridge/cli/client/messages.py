@@ -1,4 +1,4 @@
-"""Runs `delaybridge get`, `timeline`, `move`, `run-now`, `delete` and `list`."""
+"""Runs the commands on messages that exist: `delaybridge get`, `timeline`, `move`, `run-now`, `delete` and `list`."""
 
 from __future__ import annotations
 

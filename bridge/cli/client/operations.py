@@ -1,4 +1,4 @@
-"""Runs `delaybridge operations …`."""
+"""Runs `delaybridge operations …`: lists, shows and cancels bulk operations."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class View(Protocol):
         """Prints a table's rows over the rows of earlier calls, or after them if the view can't overwrite."""
 
     def stop(self) -> None:
-        """Ends the output."""
+        """Ends the output of tables."""
 
 
 class Output:

@@ -1,4 +1,4 @@
-"""Runs `delaybridge pull`."""
+"""Runs `delaybridge pull`: takes ready messages under a lease."""
 
 from __future__ import annotations
 

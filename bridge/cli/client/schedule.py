@@ -1,4 +1,4 @@
-"""Runs `delaybridge schedule …`."""
+"""Runs `delaybridge schedule …`: lists, sets, pauses and removes schedules, and sends their messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs `delaybridge send` and `change`."""
+"""Runs `delaybridge send` and `change`: sends a message, and changes a waiting one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs `delaybridge ack` and `nack`."""
+"""Runs `delaybridge ack` and `nack`: ends messages, and gives messages back."""
 
 from __future__ import annotations
 

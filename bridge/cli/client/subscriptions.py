@@ -1,4 +1,4 @@
-"""Runs `delaybridge subscriptions …`."""
+"""Runs `delaybridge subscriptions …`: lists, shows, sets and removes subscriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs `delaybridge topics …`, `pause` and `resume`."""
+"""Runs `delaybridge topics …`, `pause` and `resume`: lists topics, sets policies, removes and pauses topics."""
 
 from __future__ import annotations
 

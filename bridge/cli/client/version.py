@@ -1,4 +1,4 @@
-"""Runs `delaybridge version`."""
+"""Runs `delaybridge version`: prints the versions of this program and of the bridge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs `delaybridge watch`."""
+"""Runs `delaybridge watch`: follows the counts of topics, or one message."""
 
 from __future__ import annotations
 

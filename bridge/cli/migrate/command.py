@@ -89,7 +89,11 @@ def rollback(
     ] = False,
     json: _Json = False,
 ) -> None:
-    """Undo the migration while the plugin is on. Exit codes: as for apply."""
+    """Undo the migration while the plugin is on.
+
+    Exit code 1: a replacement may have lost messages of the plugin, or the command failed. Exit code 5: some steps
+    wait.
+    """
     options: Options = context.obj
     choices = Choices(publishers_back=publishers_back)
     end(options, choices, lambda migration, did: migration.rollback(choices, did), json=json)

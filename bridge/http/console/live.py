@@ -37,10 +37,10 @@ class Live:
         self.open = 0
 
     async def answer(self, request: Request) -> Response:
-        """Answers with a stream.
+        """Answers a request with a stream of overview samples.
 
         Raises:
-            Refused: the token or session does not allow the request, as for `Guard.admit`.
+            Refused: the token or session does not allow the request.
             Unavailable: too many streams are open.
         """
         request.scope["operation"] = "live_overview"

@@ -45,7 +45,7 @@ async def counted(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> N
 
 
 def was_cut() -> bool:
-    """Returns whether the server has cancelled the running call, as uvicorn does once the grace period after SIGTERM
+    """Returns whether the server has cancelled the running call. uvicorn does so once the grace period after SIGTERM
     has passed. If so, takes the cancellation back, so that the call can be answered."""
     task = current_task()
     if task is None or not task.cancelling():

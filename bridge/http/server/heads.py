@@ -31,8 +31,9 @@ class Offered(Protocol):
 
 
 class RequestParser:
-    """Parses requests with httptools. For a head that offers another protocol, the parser calls `owner` twice. During
-    the first call, `should_upgrade()` is true, and `owner` must begin no request."""
+    """Parses requests with httptools, which calls `owner`'s methods, such as `on_headers_complete`. A head that offers
+    another protocol (`Upgrade`) is parsed twice: as it came, and then without the offer. The first time
+    `should_upgrade()` is true, and `owner` must not begin the request."""
 
     def __init__(self, owner: Offered) -> None:
         self._owner = owner

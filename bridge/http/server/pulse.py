@@ -50,7 +50,8 @@ class Pulse:
         return StoodStill(self._limit_s)
 
     async def refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request with the error that `why` returns. This method is an ASGI application."""
+        """Refuses a request with 503: the event loop stalled, and the request may have waited too long. This method is
+        an ASGI application."""
         REFUSED.labels("503").inc()
         await refuse(self.why(), scope, receive, send)
 

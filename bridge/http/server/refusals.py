@@ -30,7 +30,7 @@ def is_always_answered(path: str) -> bool:
 
 
 async def refuse(error: Unavailable, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers a request with the error, in place of the application."""
+    """Refuses a request with the error, in place of the application."""
     identity = request_id.give(scope, b"")
     response = problems.answer(Request(scope), error)
     response.raw_headers.append((request_id.HEADER, identity))

@@ -33,8 +33,8 @@ class DrainingServer(uvicorn.Server):
         reporter: Reporter | None = None,
     ) -> None:
         """`pulse`: beats while the server runs. `lifeline`: the read end of a pipe. The server stops when the write end
-        closes, as it does when the parent process ends. `reporter`: reports when the server answers and when it stops.
-        """
+        closes, which happens when the parent process ends. `reporter`: reports when the server answers and when it
+        stops."""
         super().__init__(config)
         self._reporter = reporter
         self._pools = pools

@@ -41,9 +41,12 @@ class UnreadAnswers:
         return connection in self._held
 
     def bounded(self, app: ASGIApp, scope: Scope) -> ASGIApp:
-        """Returns the application that answers the request. For a page of messages: an application that first checks
-        the limit of unread bytes. Beyond the limit and its reserve: an application that refuses the request, unless the
-        path is always answered. Otherwise: `app`."""
+        """Returns an ASGI application for the request: one that runs `app`, or one that refuses the request with 503.
+
+        A GET of a page of messages waits until few other pages are being made. It is refused if clients have left too
+        many bytes of answers unread (the limit). Any other request is refused only at one and a quarter times the
+        limit. `/health/live` and `/metrics` are never refused.
+        """
         path: str = scope["path"]
         if scope["method"] == "GET" and path.endswith(("/messages", "/dead")):
             return _Page(self, app)
@@ -51,7 +54,8 @@ class UnreadAnswers:
         return self._refuse if refused else self._made_by(app)
 
     def page_now(self, app: ASGIApp) -> ASGIApp:
-        """Returns `app`; from the limit of unread bytes on, an application that refuses the request."""
+        """Returns an ASGI application for a page of messages: one that runs `app`, or one that refuses the request at
+        the limit of unread bytes."""
         return self._refuse if self._bytes.is_full else self._made_by(app)
 
     @property

@@ -31,7 +31,7 @@ class ReadyOut(LiveOut):
 
 
 async def live(pools: Pools, call: ApiCall) -> Response:
-    """200 as long as the process runs. It asks neither RabbitMQ nor Redis."""
+    """Answers 200 as long as the process runs, and asks neither RabbitMQ nor Redis."""
     return JsonAnswer(LiveOut(status="ok"))
 
 

@@ -39,8 +39,9 @@ async def ack_many(pools: Pools, call: ApiCall) -> Response:
 async def ack(pools: Pools, call: ApiCall) -> Response:
     """Ends the message: it is not delivered again.
 
-    With a `receipt`, only during the lease of that receipt. 409: the lease or the message has ended, or nobody has
-    received the message: it waits for its first delivery."""
+    A call with a `receipt` succeeds only during the lease of that receipt. 409: the lease or the message has ended, or
+    nobody has received the message: it waits for its first delivery.
+    """
     topic, message_id, wanted = call.topic, call.message_id, await call.body(AckRequest)
     return JsonAnswer(message_out(await pools.serving(topic).settling.ack(topic, message_id, wanted.receipt)))
 

@@ -1,1 +1,2 @@
-"""Speaks the wires of other delay queues. Each wire is a thin adapter over the service, with its own router."""
+"""Serves the HTTP protocols (wires) of other delay queues to their clients. Each wire is a thin adapter over the
+service, with its own router."""

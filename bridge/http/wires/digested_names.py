@@ -1,4 +1,4 @@
-"""Derives topics and ids from names of any text, for wires whose originals take any name.
+"""Derives topics and ids from names of any text, for wires of delay queues that take any name.
 
 If the bridge does not allow a name, a digest replaces it, and a header of the message carries the name. All these wires
 derive names in the same way, so each of them finds a job that another one sent.

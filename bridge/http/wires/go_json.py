@@ -1,4 +1,4 @@
-"""Reads JSON into the members of a struct, and writes JSON, as Go's encoding/json does.
+"""Reads JSON into the members of a struct, and writes JSON, by the rules of Go's encoding/json.
 
 A member's name matches in any case. If a name occurs several times, the last value counts. Unknown members and nulls
 are ignored. A string member takes only a JSON string, and a number member only a JSON number. Invalid UTF-8 and halves
@@ -88,7 +88,8 @@ ANY: Final = GoType("interface {}", lambda value: value if type(value) is str el
 
 
 async def read(request: Request, struct: str, members: Mapping[str, GoType], *, stream: bool = False) -> dict[str, Any]:
-    """Reads the members of a struct out of the request's body, as `unmarshal` does."""
+    """Returns the struct's members that the request's body gives, by name. `struct`: the type's name in errors.
+    `stream`: ignores text behind the JSON value."""
     return await off_loop.parsed(
         lambda document: unmarshal(document, struct, members, stream=stream), await body_of(request.receive)
     )
@@ -96,7 +97,7 @@ async def read(request: Request, struct: str, members: Mapping[str, GoType], *, 
 
 def unmarshal(document: bytes, struct: str, members: Mapping[str, GoType], *, stream: bool = False) -> dict[str, Any]:
     """Returns the struct's members that the document gives, by name. `struct`: the type's name in errors, with its
-    package if Go's errors name the package. `stream`: ignores text behind the JSON value, as Go's json.Decoder does.
+    package if Go's errors name the package. `stream`: ignores text behind the JSON value.
 
     Raises:
         GoJsonError: the document is no valid JSON, or does not fit the struct.

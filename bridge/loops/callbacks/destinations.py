@@ -34,7 +34,7 @@ class Destinations:
         """Returns the receiver of a message: the subscription's receiver, or the receiver that the message names.
 
         Raises:
-            NoDestination
+            NoDestination: the message names no receiver, an unknown service, or a wrong URL.
         """
         if subscription.url is not None:
             keys = tuple(key_of(secret) for secret in subscription.secrets)
@@ -50,7 +50,7 @@ class Destinations:
         service.
 
         Raises:
-            NoDestination
+            NoDestination: `url` is no URL, there is no such service, or the URL has another origin than the service.
         """
         if not isinstance(url, str):
             raise NoDestination("url: must be a string")

@@ -34,7 +34,7 @@ class Resolver:
         """Returns all addresses of a host, in the order in which a client should try them.
 
         Raises:
-            UnknownHost
+            UnknownHost: the host has no address.
         """
         if (address := literal(host)) is not None:
             return [address]

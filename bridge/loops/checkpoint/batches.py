@@ -90,7 +90,8 @@ class Batches:
         self._settings = context.settings
 
     async def process(self, items: Sequence[Item]) -> Done:
-        """Decides about each copy and carries the decision out. The caller acknowledges the copies that are done.
+        """Decides what happens to each copy, and carries the decisions out. The caller acknowledges the copies that are
+        done.
 
         Raises:
             Unavailable: some copies may be handled. Redis gives the same answers when it is asked again.
@@ -145,7 +146,7 @@ class Batches:
         an answer that this version has no rule for.
 
         Raises:
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         done = Done([], [(item, self._store.clock.now_ms() + _UNNAMED_MS) for item in unnamed], [])
         for case in cases:

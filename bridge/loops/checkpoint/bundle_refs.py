@@ -26,7 +26,7 @@ class BundleRefs:
         self._unfinished[tag] = copies
 
     def read(self, copies: int) -> None:
-        """Notes copies that were read out of an opened bundle."""
+        """Adds to the number of copies that were read out of bundles and are unfinished."""
         self.copies += copies
 
     def __contains__(self, tag: int) -> bool:

@@ -1,4 +1,4 @@
-"""Counts in the metrics the results of copies at the checkpoint."""
+"""Counts the results of copies at the checkpoint in the metrics."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ cost more for each copy."""
 
 
 class Flight:
-    """The batches in flight, at most `AT_ONCE`. A batch that waits for a new queue, whose confirms do not count yet, is
-    not included in this number."""
+    """The batches in flight, at most `AT_ONCE`. A batch that uses a queue younger than 1.5 s is not counted: it waits
+    until a message in that queue survives a kill of RabbitMQ."""
 
     def __init__(self) -> None:
         self._batches: set[asyncio.Task[None]] = set()

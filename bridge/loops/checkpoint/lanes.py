@@ -24,7 +24,7 @@ class Checkpoints:
         )
 
     async def run(self) -> NoReturn:
-        """Runs for ever."""
+        """Runs the checkpoints of all lanes for ever."""
         try:
             await retrying(self._following, self._follow)
         finally:

@@ -14,7 +14,7 @@ from bridge.service.health.supervisor import Status, retrying
 
 
 class Checkpoint:
-    """The checkpoint of one lane: releases the due copies of the lane."""
+    """The checkpoint of one lane, which releases the due copies of the lane."""
 
     def __init__(self, context: Context, lane: int) -> None:
         self._context = context

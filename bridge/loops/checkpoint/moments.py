@@ -33,8 +33,8 @@ def ask_at_ms(arrival: Arrival, now_ms: float) -> float:
 
 
 def first_asked_ms(arrival: Arrival, now_ms: float, ahead_ms: float) -> float:
-    """Returns the moment that `ask_at_ms` returns, for an arrival that has just left the wheel. `ahead_ms`: as in
-    `StoreClock`.
+    """Returns when to open a bundle, or to ask Redis about a copy, that has just left the wheel; Unix ms. `ahead_ms`:
+    the most ms by which Redis' clock may have jumped ahead since it gave the due moments.
 
     If Redis' clock may have jumped ahead, a copy that seems late may in fact be early. Then returns `now_ms` plus
     `short_ms()`, the most ms by which a copy leaves the wheel early.

@@ -36,10 +36,15 @@ class OpenedBundles:
     def take(
         self, bundle: Bundle | OpenBundle, own_ms: float, now_ms: float, ahead_ms: float
     ) -> Iterator[tuple[Due | Bundle | OpenBundle | Unusable, float]]:
-        """Yields the copies of a bundle that are due, and then the bundle itself if it has copies that are due soon.
-        Each comes with the ms until the checkpoint has to handle it; 0: now. While too many copies are unfinished,
-        yields only the bundle. `own_ms`: now, by this process's monotonic clock. `now_ms`: now, by Redis' clock, in
-        Unix ms. `ahead_ms`: as in `StoreClock`."""
+        """Yields the copies of a bundle that are due, and then the bundle itself if more of its copies are due soon.
+        Each result has the ms until the checkpoint handles it; 0: now.
+
+        Copies that are far from due go back into the wheel. With bundles switched off, yields all copies. While too
+        many copies are unfinished, yields only the bundle. A bundle that can't be read yields one `Unusable`.
+
+        `own_ms`: now, by this process's monotonic clock. `now_ms`: now, by Redis' clock, in Unix ms. `ahead_ms`: the
+        most ms by which Redis' clock may have jumped ahead since it gave the due moments.
+        """
         if not self.refs.has_room(bundle.count):
             yield bundle, RETRY_MS
             return
@@ -84,7 +89,8 @@ def step_of(late_ms: float, stood_ms: float | None, ahead_ms: float) -> float:
     """Estimates by how many ms Redis' clock has jumped ahead since a bundle's due moments were written; 0: it may not
     have jumped. `late_ms`: by how many ms the bundle is late by Redis' clock.
 
-    `stood_ms`: as in `Bundle.stood_ms`. A bundle may also be late because RabbitMQ was down, as that writes `x-death`
-    late. So only jumps that this process has noticed count (`ahead_ms`, as in `StoreClock`).
+    `stood_ms`: the least time that the bundle has waited in its queue; None: unknown. `ahead_ms`: the sum of the jumps
+    ahead that this process has noticed, which limits the result. A bundle may also be late because RabbitMQ was down,
+    as that writes `x-death` late.
     """
     return 0 if stood_ms is None else max(0, min(late_ms - stood_ms, ahead_ms))

@@ -52,7 +52,7 @@ class Parking:
         each copy that RabbitMQ now has in a new bundle: the tag of the bundle that the copy came in.
 
         Raises:
-            Unavailable
+            Unavailable: RabbitMQ or Redis is away.
         """
         while True:
             await self._wake.wait()
@@ -77,7 +77,7 @@ class Parking:
         that it came in. Keeps the other copies for the next run.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         stranded_ms, self._stranded_ms = self._stranded_ms, set()
         for left_ms in stranded_ms:

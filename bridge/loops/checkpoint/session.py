@@ -72,10 +72,10 @@ class Session:
         return self._held.copies()
 
     async def run(self) -> NoReturn:
-        """Runs until the channel is lost.
+        """Consumes and processes the checkpoint's copies until the channel is lost.
 
         Raises:
-            Unavailable
+            Unavailable: the channel is lost, or a server is away.
         """
         await self._store.learn_clock()
         self._flight = Flight()
@@ -244,8 +244,8 @@ class Session:
                 raise
 
     async def _accept(self, consumer: Consumer, submissions: Sequence[Submission]) -> None:
-        """Accepts messages whose delay is in a header, as the ingress does. Such a message came over the exchange
-        `delay`, or it expired in the ingress queue because its client had set `expiration`."""
+        """Accepts messages whose delay is in a header. Such a message came over the exchange `delay`, or it expired in
+        the ingress queue because its client had set `expiration`."""
         accepted = await self._acceptance.accept(submissions)
         for submission in accepted.later:
             self._hold(submission, RETRY_MS)

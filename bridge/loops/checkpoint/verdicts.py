@@ -42,7 +42,7 @@ Named = RetryVerdict | BuryVerdict | AckVerdict | LeaseCopyVerdict
 
 
 class CopyResult(Enum):
-    """The result of a copy at the checkpoint, as the metrics count it."""
+    """The results of copies at the checkpoint that the metrics count."""
 
     RELEASED = auto()
     RETRIED = auto()
@@ -53,14 +53,15 @@ class CopyResult(Enum):
 
 @fast_dataclass(frozen=True, slots=True)
 class Hold:
-    """The checkpoint keeps the copy in memory, and asks Redis again after this many ms."""
+    """The checkpoint keeps the copy in memory, and asks Redis again after `for_ms` ms."""
 
     for_ms: float
 
 
 @fast_dataclass(frozen=True, slots=True)
 class Drop:
-    """The copy needs no successor: its message has ended, or another copy is the live one."""
+    """The copy needs no successor: its message has ended, or another copy is the live one. `counts`: how the metrics
+    count the copy."""
 
     counts: CopyResult
 
@@ -98,7 +99,8 @@ def named(item: Due) -> NamedBefore:
 
 
 def after_fire(records: Records, item: Due, outcome: Outcome[FireVerdict]) -> Decision:
-    """Decides about a copy out of the wheel."""
+    """Decides what the checkpoint does with a copy that left the wheel. `outcome`: Redis' answer to the script `fire`,
+    which says whether to release the copy."""
     copy, stranded_ms = item.copy, item.stranded_ms
     match outcome.verdict:
         case FireVerdict.RELEASE | FireVerdict.MADE:
@@ -130,8 +132,8 @@ def after_fire(records: Records, item: Due, outcome: Outcome[FireVerdict]) -> De
 def after_return(
     records: Records, copy: Copy, outcome: Outcome[ReturnedVerdict], reason: str, policy: Effective
 ) -> Decision:
-    """Decides about a copy that came back from its ready queue: rejected, over the delivery limit, or expired.
-    `reason`: which of the three, in RabbitMQ's words."""
+    """Decides what the checkpoint does with a copy that its ready queue returned: rejected, over the delivery limit, or
+    expired. `reason`: which of the three, in RabbitMQ's words. `outcome`: Redis' answer to the script `returned`."""
     match outcome.verdict:
         case ReturnedVerdict.RETRY:
             record = outcome.found
@@ -181,7 +183,8 @@ def count_of(decision: Drop | Perform, verdict: Named | None) -> CopyResult | No
 
 
 def undelivered(records: Records, copy: Copy, outcome: Asked, reason: str) -> Decision:
-    """Decides about a released copy that its target did not take."""
+    """Decides what the checkpoint does with a released copy that its target did not take. `reason`: the text of the
+    publish's error."""
     return _bury(records, copy, outcome.found, copy.attempt, reason)
 
 
@@ -207,7 +210,7 @@ def _held(copy: Copy, outcome: Outcome[FireVerdict], left_at_most_ms: int, kind:
 
 def _asked_kind(item: Due) -> CopyKind:
     """Returns the kind with which a copy goes back into the wheel, so that the checkpoint asks about it again: never
-    `PLAIN`. `named` gives the same result for this kind as for `item`."""
+    `PLAIN`. `named` gives equal results for this kind and for `item`."""
     if item.kind is CopyKind.RETRY:
         return item.kind
     before = named(item)

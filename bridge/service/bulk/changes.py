@@ -40,7 +40,8 @@ class Changes:
         of changes; it raises an error to stop them.
 
         Raises:
-            Unavailable, or an error of `check`: some targets may be changed. Run it again with the same targets.
+            Unavailable: a server did not answer, and some targets may be changed. Run it again with the same targets.
+            Exception: the error of `check`; some targets may be changed.
         """
         await self._store.learn_clock([self._records.keys.home(target.topic, target.id) for target in targets])
         letters = [target for target in targets if target.state is State.DEAD]
@@ -61,7 +62,7 @@ class Changes:
         Redis, in bytes.
 
         Raises:
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         return await self._store.run([self._records.weigh(topic, message_id) for topic, message_id in named])
 

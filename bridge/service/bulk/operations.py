@@ -52,11 +52,11 @@ class Operations:
         self._stored = StoredOperations(context.store, context.records.keys)
 
     async def begin(self, bulk: Bulk, who: str, matched: int) -> BulkOperation | None:
-        """Begins an operation. None: too many operations run. `who`: as in `Action`. `matched`: how many messages
-        match.
+        """Begins a bulk operation, and returns it. None: too many operations run. `who`: the id of the caller's token,
+        or a word for a caller without a token. `matched`: how many messages match.
 
         Raises:
-            StoreUnavailable: the operation may have begun.
+            StoreUnavailable: Redis did not answer; the operation may have begun.
         """
         operation_id = new_ulid()
         asked = orjson.dumps({**bulk.to_json(), "who": who, "version": _VERSION})
@@ -69,7 +69,7 @@ class Operations:
 
         Raises:
             NotFound: there is no operation of this id, or Redis no longer keeps it.
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         stored = await self._stored.get(operation_id)
         operation = None if stored is None else _operation(stored)
@@ -83,7 +83,7 @@ class Operations:
 
         Raises:
             InvalidRequest: no page gave this cursor.
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         behind = None if cursor is None else read_cursor(cursor)
         known = map(_operation, await self._stored.all())
@@ -98,7 +98,8 @@ class Operations:
         """Cancels a running operation. The process that works on it still ends the portion that it has begun.
 
         Raises:
-            NotFound, StoreUnavailable
+            NotFound: there is no operation of this id, or Redis no longer keeps it.
+            StoreUnavailable: Redis did not answer.
         """
         if not await self._stored.cancel(operation_id):
             raise _no_operation(operation_id)
@@ -109,7 +110,8 @@ class Operations:
         not go on and was ended.
 
         Raises:
-            Lost, StoreUnavailable
+            Lost: another process has taken over the operation.
+            StoreUnavailable: Redis did not answer.
         """
         lease = await self._stored.take()
         if lease is None:
@@ -147,7 +149,7 @@ class Operations:
 
         Raises:
             Lost: another process has taken over the operation.
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         parts = {"cursor": work.cursor, "last": work.is_last, "portion": [list(target) for target in work.portion]}
         lease = await self._stored.save(
@@ -167,7 +169,7 @@ class Operations:
 
         Raises:
             Lost: another process has taken over the operation.
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         work.lease = await self._stored.hold(work.lease)
 

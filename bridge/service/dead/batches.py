@@ -62,7 +62,8 @@ class DeadLetters:
         step for each dead letter; None: `Letters.replay` builds it.
 
         Raises:
-            Unavailable, or an error of `check`: some dead letters may be replayed.
+            Unavailable: a server did not answer; some dead letters may be replayed.
+            Exception: the error of `check`; some dead letters may be replayed.
         """
         results: Results = {}
         for of in await self._by_topic(targets):
@@ -73,18 +74,23 @@ class DeadLetters:
         return results
 
     async def replay_one(self, letter: Message) -> Settled | None:
-        """Makes a dead letter due again. `letter`: the message as it was looked up. Returns None if neither RabbitMQ
-        nor Redis has its body any more.
+        """Makes a dead letter due again. `letter`: the message that was looked up. Returns None if neither RabbitMQ nor
+        Redis has its body any more.
 
         Raises:
-            Unavailable
+            Unavailable: RabbitMQ or Redis is away.
         """
         (settled,) = (await self._replay(_alone(letter), self._letters.replay, always)).values()
         return settled
 
     async def drop(self, targets: Sequence[Target], check: Check) -> Results:
-        """Drops dead letters. A dead letter that is already deleted counts as dropped. `check`, errors: as in
-        `replay`."""
+        """Drops dead letters. A dead letter that is already deleted counts as dropped. `check`: called before each
+        burst of changes; raises an error to stop the call.
+
+        Raises:
+            Unavailable: a server did not answer; some dead letters may be dropped.
+            Exception: the error of `check`; some dead letters may be dropped.
+        """
         results: Results = {}
         for of in await self._by_topic(targets):
             for target, record in of.others.items():
@@ -94,10 +100,10 @@ class DeadLetters:
         return results
 
     async def drop_one(self, letter: Message) -> Settled:
-        """Drops a dead letter. `letter`: the message as it was looked up.
+        """Drops a dead letter. `letter`: the message that was looked up.
 
         Raises:
-            Unavailable
+            Unavailable: RabbitMQ or Redis is away.
         """
         (settled,) = (await self._drop(_alone(letter), always)).values()
         return settled

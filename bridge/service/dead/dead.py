@@ -69,7 +69,8 @@ class Dead:
         """Lists dead letters by due moment. Leaves out messages that ended because their time to live passed.
 
         Raises:
-            InvalidRequest, StoreUnavailable
+            InvalidRequest: no page gave this cursor.
+            StoreUnavailable: Redis did not answer.
         """
         page = await self._lookup.page(
             topic, states=[State.DEAD], due_after_ms=None, due_before_ms=None, limit=limit, cursor=cursor
@@ -82,7 +83,7 @@ class Dead:
 
         Raises:
             NotFound: the topic does not exist.
-            Unavailable
+            Unavailable: RabbitMQ or Redis is away.
         """
         if not await self._known.of([topic]):
             raise NotFound(f"there is no topic {topic!r}")
@@ -91,7 +92,7 @@ class Dead:
         """Counts the messages in the topic's dead-letter queue; 0 if there is no such queue.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         try:
             return await self._declared.depth(self._declared.dead_queue(topic))
@@ -103,7 +104,7 @@ class Dead:
         `drop_many` begin. None: this queue is empty or missing.
 
         Raises:
-            Unavailable
+            Unavailable: RabbitMQ or Redis is away.
         """
         await self._store.learn_clock(self._records.keys.homes(topic))
         if not await self._may_have_letters(topic):
@@ -137,7 +138,7 @@ class Dead:
         Raises:
             NotFound: there is no such dead letter.
             BodyNotKept: the copy is no longer in the queue, and Redis does not have the body.
-            Unavailable
+            Unavailable: RabbitMQ or Redis is away.
         """
         message = await self._dead(topic, message_id)
         settled = await self._dead_letters.replay_one(message)
@@ -158,7 +159,7 @@ class Dead:
         the replayed messages in ms, from now on; None: for ever.
 
         Raises:
-            Unavailable: some dead letters may be replayed.
+            Unavailable: a server did not answer; some dead letters may be replayed.
         """
 
         to_topic: list[Copy] = []
@@ -184,7 +185,7 @@ class Dead:
 
         Raises:
             NotFound: there is no such dead letter.
-            Unavailable
+            Unavailable: RabbitMQ or Redis is away.
         """
         message = await self._dead(topic, message_id)
         settled = await self._dead_letters.drop_one(message)
@@ -196,7 +197,7 @@ class Dead:
         """Drops up to `limit` dead letters, the oldest first, and returns how many it dropped.
 
         Raises:
-            Unavailable: some dead letters may be dropped.
+            Unavailable: a server did not answer; some dead letters may be dropped.
         """
         outcomes = await self._sweep(topic, limit, self._letters.drop)
         # Redis has no record of an unknown dead letter, but its copy is dropped.
@@ -217,7 +218,8 @@ class Dead:
         """Takes up to `limit` dead letters in groups, and performs for each the step that `decide` returns.
 
         Raises:
-            Unavailable: the steps of some dead letters may be done; the other dead letters are back in the queue.
+            Unavailable: a server did not answer. The steps of some dead letters may be done; the other dead letters are
+                back in the queue.
         """
         await self._store.learn_clock(self._records.keys.homes(topic))
         policy = await self._topics.policy(topic)
@@ -234,8 +236,8 @@ class Dead:
     async def _sweep_own(
         self, topic: str, limit: int, decide: Decide, policy: Effective, held: list[Taken]
     ) -> list[Outcome[DeadLetterVerdict]]:
-        """Does the work of `_sweep` for the topic's own dead-letter queue. `held`: the method appends deliveries that
-        must not be settled yet to this list."""
+        """Takes dead letters out of the topic's own dead-letter queue, and performs the steps that `decide` returns.
+        `held`: the method appends deliveries that must not be settled yet to this list."""
         outcomes: list[Outcome[DeadLetterVerdict]] = []
         left = limit if await self._may_have_letters(topic) else 0
         while left > 0:
@@ -254,8 +256,8 @@ class Dead:
     async def _sweep_unroutable(
         self, topic: str, limit: int, decide: Decide, policy: Effective
     ) -> list[Outcome[DeadLetterVerdict]]:
-        """Does the work of `_sweep` for `delay.unroutable`, the dead-letter queue that all topics share. The search
-        requeues deliveries that must not be settled yet."""
+        """Takes dead letters of the topic out of `delay.unroutable`, the queue that all topics share, and performs the
+        steps that `decide` returns. The search requeues deliveries that must not be settled yet."""
         outcomes: list[Outcome[DeadLetterVerdict]] = []
         while (left := limit - len(outcomes)) > 0 and not await self._unroutable.is_empty():
             self._check_stop()
@@ -283,7 +285,7 @@ class Dead:
         RabbitMQ closes a channel after a get from a missing queue, and other calls use the taker's channels.
 
         Raises:
-            Unavailable
+            Unavailable: RabbitMQ or Redis is away.
         """
         if self._declared.is_declaring_dead(topic):
             return False

@@ -1,4 +1,4 @@
-"""Reads dead letters as RabbitMQ holds them, and builds the steps that replay and drop them."""
+"""Reads dead letters that RabbitMQ holds, and builds the steps that replay and drop them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Letters:
         return completed(self.copy(topic, taken), policy)
 
     def copy(self, topic: str, taken: Taken) -> Copy:
-        """Reads a dead letter as RabbitMQ holds it."""
+        """Reads a dead letter out of its delivery."""
         now_ms = int(self._clock.now_ms())
         return from_properties(topic, taken.properties, taken.message.body, now_ms=now_ms)
 
@@ -49,7 +49,8 @@ class Letters:
         self, letter: Copy, *, max_retry: int | None = None, ttl_ms: int | None = None
     ) -> Succeed[DeadLetterVerdict]:
         """Returns the step that publishes a dead letter as a message that was never delivered and is due now.
-        `max_retry`, `ttl_ms`: as in `replay_copy`."""
+        `max_retry`: the new retry limit; None: the dead letter's limit stays. `ttl_ms`: the new time to live in ms,
+        from now on; None: no time to live."""
         now_ms = int(self._clock.now_ms())
         copy = replay_copy(letter, now_ms, max_retry=max_retry, ttl_ms=ttl_ms)
         name = self._records.replay(letter, next_nonce=copy.nonce, max_retry=copy.max_retry, expires_ms=copy.expires_ms)

@@ -35,7 +35,7 @@ class QueuelessDeadLetters:
         topics that have dead letters, as RabbitMQ logs each question about a missing queue as an error.
 
         Raises:
-            Unavailable
+            Unavailable: RabbitMQ or Redis is away.
         """
         found: list[str] = []
         for start in range(0, len(topics), _TOPICS_AT_ONCE):

@@ -89,9 +89,13 @@ def possible_ids(letter: Copy) -> list[str]:
 
 
 def search_then_settle(records: Records, letter: Copy, decide: Decide) -> Work[DeadLetterVerdict]:
-    """Returns the work that finds the present id of a dead letter and then settles the dead letter. `letter`: the copy
-    in the dead-letter queue, with its first id. If the dead letter must not be settled yet, the work leaves the
-    delivery unacknowledged (`Held`)."""
+    """Returns the work that finds a dead letter's record and then settles the dead letter. A new message may have taken
+    the dead letter's id; the record then has another id.
+
+    `letter`: the copy in the dead-letter queue, which keeps the first id. `decide`: returns the step that settles the
+    dead letter under the id found. If the records do not show yet whether it may be settled, the delivery stays
+    unacknowledged (`Held`).
+    """
     return _Look(_Search(records, letter, decide, possible_ids(letter)), 0)
 
 
@@ -113,13 +117,14 @@ class _Search:
         return at + 1 < len(self.ids)
 
     def decided(self, at: int) -> _Decided:
-        """Returns the work that settles the dead letter under one of the ids in `ids`. `at`: the index of this id."""
+        """Returns the work that settles the dead letter whose record is expected under `ids[at]`, the id number `at`
+        of its possible ids."""
         return _Decided(self, at, self.decide(replace(self.letter, id=self.ids[at])))
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Looks for the dead letter's record under one of the ids in `ids`. `at`: the index of this id. `free`: the index
+    """Looks for the dead letter's record under `ids[at]`, the id number `at` of its possible ids. `free`: the index
     of the first earlier id without a record; None: all earlier ids have one. `is_passed`: a record under an earlier id
     shows that the dead letter had moved on or was settled."""
 
@@ -161,8 +166,9 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """Settles the dead letter under one of the ids in `ids`. If a new message has taken this id meanwhile, looks
-    under the next id."""
+    """One try to settle a dead letter whose record is expected under `ids[at]`, the id number `at` of its possible
+    ids. If a new message has taken this id meanwhile, `after` returns the search under the next id. After the last id,
+    the copy is acknowledged."""
 
     search: _Search
     at: int

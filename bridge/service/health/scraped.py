@@ -42,7 +42,8 @@ class Scraped:
         self._findings: Sequence[Finding] = ()
 
     async def figures(self, parts: Mapping[str, str]) -> Figures:
-        """Returns the figures. Asks only servers whose state is "ok". `parts`: the states by name, as in `Health`."""
+        """Returns the figures. Asks only servers whose state is "ok". `parts`: the state of the broker, the store and
+        each loop by name: "ok", or the reason why not."""
         topics, depths = await asyncio.gather(
             _asked(parts[self._store_part], self._topics.states), _asked(parts[self._broker_part], self._broker.depths)
         )
@@ -50,7 +51,8 @@ class Scraped:
         return Figures(topics or {}, queues, topics is not None and depths is not None)
 
     async def show_servers(self, states: Mapping[str, str]) -> None:
-        """Sets the metrics about this pool's servers. `states`: the states of `broker` and `store`, as in `Health`."""
+        """Sets the metrics about this pool's servers. `states`: the states of `broker` and `store`: "ok", or the reason
+        why not."""
         blocked = self._broker.is_blocked
         if blocked or states["broker"] == "ok":
             BLOCKED.labels(self._broker_part).set(blocked)

@@ -182,7 +182,8 @@ class Joined:
 
 
 async def retrying(status: Status, once: Callable[[], Awaitable[float | None]]) -> NoReturn:
-    """Repeats `once` for ever, as `Status.attempt` runs it."""
+    """Repeats a pass or a session for ever, and notes in `status` how each ends. `once`: runs it, and returns how many
+    seconds to wait before the next; None: for ever."""
     while True:
         pause_s = await status.attempt(once)
         await (asyncio.get_running_loop().create_future() if pause_s is None else asyncio.sleep(pause_s))

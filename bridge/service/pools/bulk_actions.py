@@ -68,13 +68,13 @@ class BulkActions:
         return max(int(store.clock.latest_ms() or store.clock.now_ms()) + 1 for store in stores)
 
     async def apply(self, bulk: Bulk, *, who: str, dry_run: bool) -> Applied:
-        """Counts the messages that match and changes them, or begins an operation that changes them. `who`: as in
-        `Action`. `dry_run`: only counts.
+        """Counts the messages that match and changes them, or begins an operation that changes them. `who`: the id of
+        the caller's token, or a word for a caller without a token. `dry_run`: only counts.
 
         Raises:
             NotFound: the filter names one topic, and that topic does not exist.
             Conflict: too many operations run.
-            Unavailable: some messages may be changed.
+            Unavailable: a server did not answer; some messages may be changed.
         """
         first, matched = await self._matching(bulk)
         if dry_run or not matched:
@@ -92,7 +92,7 @@ class BulkActions:
 
         Raises:
             NotFound: the filter names one topic, and that topic does not exist.
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         page = await self._search.page(bulk.filter, sees=bulk.reach.has, limit=limit, cursor=cursor)
         return Portion(targets=await self._targets(bulk, page.items), cursor=page.next_cursor)
@@ -102,7 +102,8 @@ class BulkActions:
         before each burst of changes; it raises an error to stop them.
 
         Raises:
-            Unavailable, or an error of `check`: some messages may be changed. Run it again with the same messages.
+            Unavailable: a server did not answer, and some messages may be changed. Run it again with the same messages.
+            Exception: the error of `check`; some messages may be changed.
         """
         by_pool: dict[str, list[Target]] = defaultdict(list)
         for target in targets:

@@ -25,7 +25,8 @@ class DueBins:
 
 
 def due_bins(by_due: Sequence[int]) -> DueBins:
-    """Returns the bins. `by_due`: as in `pages.Counts`, for `EDGES_MS`.
+    """Returns the bins of waiting messages. `by_due`: the number of overdue messages, then of messages due before each
+    edge of `EDGES_MS`, then of all later ones.
 
     The hour's first bin includes the whole minute, and the day's first bin includes the whole hour.
     """

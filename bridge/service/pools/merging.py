@@ -64,8 +64,8 @@ class Merge:
         return not self._open and not self._known
 
     def asks(self, wanted: int) -> list[Ask]:
-        """Returns the requests to make next, so that `take` can return `wanted` entries. Empty: `take` can return them
-        now, or the page has cost too much already (`MOST_COST`)."""
+        """Returns the requests to make next, so that `take` can return `wanted` entries. The list is empty if `take`
+        can return them now, or if the page has cost too much already (`MOST_COST`)."""
         enough = position_of(self._known[wanted - 1]) if len(self._known) >= wanted else None
         short = [
             (index, reached)

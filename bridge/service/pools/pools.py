@@ -95,7 +95,8 @@ class Pools:
         """Starts the service of each pool, then answers the other worker processes.
 
         Raises:
-            BrokerUnfit, StoreUnfit: as `Service.start` raises them. All services are stopped first.
+            BrokerUnfit: a RabbitMQ can't keep the bridge's promises. All services are stopped first.
+            StoreUnfit: the index in a Redis has another number of buckets. All services are stopped first.
         """
         try:
             await self._each(lambda service: service.start())
@@ -126,7 +127,7 @@ class Pools:
         return own if "process" in own.parts else merge_workers(own, await self.worker_rpc.ask("health"))
 
     async def own_health(self) -> Health:
-        """Returns the health of this process. It is `ok` if the health of at least one pool is.
+        """Returns the health of this process. It is `ok` if the health of at least one pool is `ok`.
 
         Parts, findings and policies of other pools than the default one begin with the pool's name.
         """
@@ -252,7 +253,7 @@ class Pools:
         """Asks all services at once. Returns their answers in the order of the pools.
 
         Raises:
-            The error of the first pool that failed, once all pools have answered.
+            Exception: the error of the first pool that failed, once all pools have answered.
         """
         answers = await asyncio.gather(*map(ask, self.services.values()), return_exceptions=True)
         for answer in answers:

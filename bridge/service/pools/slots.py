@@ -43,7 +43,7 @@ async def slots_of(context: Context) -> Slots:
     """Asks RabbitMQ and Redis for the slots of a pool.
 
     Raises:
-        Unavailable
+        Unavailable: RabbitMQ or Redis is away.
     """
     depths = await context.broker.slot_depths()
     checkpoint = (await context.broker.depths()).get("checkpoint", 0)

@@ -56,14 +56,14 @@ class WorkerRpc:
             asyncio.get_running_loop().add_reader(self._own, self._read_questions, self._own, answers)
 
     def end(self) -> None:
-        """Stops answering."""
+        """Stops answering the questions of other workers."""
         if self._own is not None:
             asyncio.get_running_loop().remove_reader(self._own)
         for task in self._answering:
             task.cancel()
 
     def close(self) -> None:
-        """Closes the sockets."""
+        """Closes the sockets between the workers."""
         for end in (self._own, *self._others.values()):
             if end is not None:
                 end.close()

@@ -45,7 +45,7 @@ class Arrivals:
         record names.
 
         Raises:
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         return await self._stored.noted(copies)
 

@@ -21,26 +21,27 @@ V_co = TypeVar("V_co", bound=StrEnum, covariant=True)
 
 @fast_dataclass(frozen=True, slots=True)
 class Nothing:
-    """Changes nothing."""
+    """A step that changes nothing."""
 
 
 @fast_dataclass(frozen=True, slots=True)
 class Publish:
-    """Publishes the live copy again. There is nothing to name: the record names its epoch and nonce already."""
+    """A step that publishes the live copy again. There is nothing to name: the record names its epoch and nonce
+    already."""
 
     publication: Publication
 
 
 @fast_dataclass(frozen=True, slots=True)
 class Update(Generic[V_co]):
-    """Changes the record, and needs no new copy."""
+    """A step that changes the record, and needs no new copy."""
 
     name: Call[Outcome[V_co]]
 
 
 @fast_dataclass(frozen=True, slots=True)
 class Succeed(Generic[V_co]):
-    """Publishes a successor, and then names it in the record.
+    """A step that publishes a successor, and then names it in the record.
 
     `announce`: the call that makes the record outlive the copy; its answer does not matter. None: the record can't end
     before the copy comes.

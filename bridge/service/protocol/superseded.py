@@ -15,7 +15,7 @@ async def superseded(store: Store, records: Records, copies: Mapping[int, Copy],
     with at least `least` copies.
 
     Raises:
-        StoreUnavailable
+        StoreUnavailable: Redis did not answer.
     """
     homes: dict[str, list[int]] = {}
     for key, copy in copies.items():

@@ -28,7 +28,7 @@ def deal(limits: Iterable[int], messages: int) -> list[int]:
 
 
 def serves_all(limits: Sequence[int], messages: int) -> bool:
-    """Whether each of the pulls gets a message. `limits`: as for `deal`."""
+    """Whether each pull gets a message. `limits`: the most messages for each pull, in order."""
     return all(deal(limits, messages))
 
 
@@ -55,7 +55,7 @@ class Demand:
         self._looked_s = 0.0
 
     def note(self, now_s: float) -> None:
-        """Notes a pull."""
+        """Notes that a pull of the topic came."""
         self._came_s.append(now_s)
 
     def is_steady(self, now_s: float) -> bool:

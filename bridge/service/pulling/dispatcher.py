@@ -195,7 +195,8 @@ class Dispatcher:
                 await self._close(silent=silent_in_s <= look_in_s)
 
     async def _end_feed(self, feed: Feed, *, silent: bool = False) -> list[Taken]:
-        """Ends the feed, and returns the messages that the feed still held. `silent`: as in `Feed.leave`."""
+        """Ends the feed, and returns the messages that the feed still held. `silent`: the feed got no message for long,
+        so new feeds use another channel."""
         self._feed = None
         try:
             await feed.cancel()
@@ -205,7 +206,7 @@ class Dispatcher:
 
     async def _close(self, *, silent: bool = False) -> None:
         """Ends the open feed, if there is one, and puts the messages that it held back into the ready queue. `silent`:
-        as in `Feed.leave`."""
+        the feed got no message for long, so new feeds use another channel."""
         if self._feed is None:
             return
         lost = self._feed.error is not None

@@ -26,7 +26,8 @@ class LeaseGroups:
         begin: Callable[[Coroutine[Any, Any, None]], None],
         changed: Callable[[], None],
     ) -> None:
-        """`begin`: as `Tools.begin`. `changed`: called when the leasing of a group has ended or failed."""
+        """`begin`: begins a task that goes on even if the pulls are cancelled. `changed`: called when the leasing of a
+        group has ended or failed."""
         self.in_flight = self.out = 0
         self.heard_s = -inf
         self._topic, self._leasing, self._begin, self._changed = topic, leasing, begin, changed

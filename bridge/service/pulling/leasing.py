@@ -46,7 +46,7 @@ value."""
 @dataclass(frozen=True, slots=True)
 class LeaseTerms:
     """The terms of the leases of one pull. `counted`: each lease uses up one of the deliveries that its message may
-    have. `by`: who pulls, as `Records.by` returns it."""
+    have. `by`: the id of the token that pulls; `-`: there is none; empty: no timelines are kept."""
 
     lease_ms: LeaseMs
     counted: bool

@@ -1,4 +1,4 @@
-"""Leases deliveries as `leasing.py` does, and traces each leased message. Its span lasts as long as the leasing."""
+"""Leases deliveries, and traces each leased message: its span lasts as long as the leasing."""
 
 from __future__ import annotations
 

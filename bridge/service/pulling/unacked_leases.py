@@ -53,7 +53,7 @@ _Name = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class _Lease:
-    """One lease. `copy`: its lease copy. `since_s`, `until_s`: its begin and end by `monotonic()`, as the clock of
+    """One lease. `copy`: its lease copy. `since_s`, `until_s`: its begin and end by `monotonic()`, because the clock of
     Redis may be set meanwhile."""
 
     copy: Copy

@@ -1,1 +1,1 @@
-"""Reads messages, and changes nothing."""
+"""Looks up messages and their timelines, and changes nothing."""

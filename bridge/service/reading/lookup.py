@@ -17,7 +17,7 @@ _LATEST_MS = 2**53
 
 
 class Lookup:
-    """Reads messages from Redis."""
+    """Looks up the messages of one pool in Redis."""
 
     def __init__(self, context: Context) -> None:
         self._store = context.store
@@ -28,7 +28,7 @@ class Lookup:
 
         Raises:
             NotFound: Redis has no record of this id in the topic, or has it no longer.
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         (message,) = await self.get_many(topic, [message_id])
         if message is None:
@@ -36,14 +36,22 @@ class Lookup:
         return message
 
     async def get_many(self, topic: str, message_ids: Sequence[str]) -> list[Message | None]:
-        """Returns the messages in the order of the ids; None for an id without a record. Raises StoreUnavailable."""
+        """Returns the messages in the order of the ids; None for an id without a record.
+
+        Raises:
+            StoreUnavailable: Redis did not answer.
+        """
         looked = await self._store.run([self._records.look(topic, message_id) for message_id in message_ids])
         return [
             None if one.record is None else Message(record=one.record, envelope=read_envelope(one)) for one in looked
         ]
 
     async def find(self, topics: Sequence[str], message_id: str) -> list[Message]:
-        """Returns the messages with this id in the given topics. Raises StoreUnavailable."""
+        """Returns the messages with this id in the given topics.
+
+        Raises:
+            StoreUnavailable: Redis did not answer.
+        """
         looked = await self._store.run([self._records.look(topic, message_id) for topic in topics])
         return [Message(record=one.record, envelope=read_envelope(one)) for one in looked if one.record is not None]
 
@@ -67,7 +75,7 @@ class Lookup:
 
         Raises:
             InvalidRequest: no page gave this cursor.
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         entries = await pages.page(
             self._store,

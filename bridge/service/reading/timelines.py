@@ -31,7 +31,7 @@ class Timelines:
 
         Raises:
             NotFound: Redis has no record of this id in the topic, or has it no longer.
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         (outcome,) = await self._store.run([self._records.timeline(topic, message_id)])
         if outcome.record is None:

@@ -33,16 +33,17 @@ class Backfilled:
 
 
 class Backfills(LeasedSchedules):
-    """Sends past ticks of schedules. Every method may also raise StoreUnavailable."""
+    """Sends past ticks of schedules. Every method raises StoreUnavailable if Redis does not answer."""
 
     async def backfill(self, name: str, from_ms: int, to_ms: int, check: Check) -> Backfilled:
         """Sends the ticks of a past period, both ends included. Ticks that were sent before are not sent again.
 
         Raises:
-            NotFound, or an error of `check`
+            NotFound: there is no schedule of this name.
             InvalidRequest: the period has too many ticks, or begins in the future, or ends before it begins.
             Conflict: backfills have covered too many separate periods, or the schedule was changed meanwhile.
-            Unavailable: some ticks may be sent. Call it again.
+            Unavailable: a server did not answer; some ticks may be sent. Call the method again.
+            BridgeError: the error of `check`.
         """
         async with self._leased(name) as lease:
             schedule = await self._checked(name, check)

@@ -1,7 +1,7 @@
 """Keeps schedules: makes, changes, pauses and removes them.
 
-Each change leases its schedule, as a planner does. So no planner sends a tick while a change deletes planned ticks. A
-planner that was frozen does not send one later either.
+Each change leases its schedule, and so does each planner. So no planner sends a tick while a change deletes planned
+ticks. A planner that was frozen does not send one later either.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SchedulePage:
 
 
 class Schedules(LeasedSchedules):
-    """The schedules of all pools. Every method may raise StoreUnavailable."""
+    """The schedules of all pools. Every method raises StoreUnavailable if Redis does not answer."""
 
     async def page(self, *, sees: Callable[[str], bool], limit: int, cursor: str | None) -> SchedulePage:
         """Returns a page of schedules by name, without their messages. `sees`: returns whether the caller may see a
@@ -54,12 +54,13 @@ class Schedules(LeasedSchedules):
         nothing changes.
 
         A change withdraws the ticks that were sent ahead. If the timing stays, these ticks are sent again with the new
-        message. `who`: as in `Progress`. `maker`: as in `Policies.used`.
+        message. `who`: the id of the token that asks for the schedule, or a word for a caller without a token. `maker`:
+        a client with a limited number of topics; None: no limit.
 
         Raises:
             InvalidRequest: the schedule never ticks again, or its target is an exchange of the bridge.
             Conflict: there are too many schedules.
-            BridgeError: the error of `check`, or the refusal of the maker.
+            BridgeError: the error of `check`; or `maker` may make no more topics.
         """
         check(spec)
         declared = self._pools.serving(spec.topic).context.broker.declared
@@ -88,7 +89,8 @@ class Schedules(LeasedSchedules):
         """Pauses a schedule. Once this returns, no tick fires. Ticks of the pause do not count as missed. Idempotent.
 
         Raises:
-            NotFound, or an error of `check`
+            NotFound: there is no schedule of this name.
+            BridgeError: the error of `check`.
         """
         async with self._leased(name) as lease:
             schedule = await self._checked(name, check)
@@ -104,7 +106,8 @@ class Schedules(LeasedSchedules):
         """Ends a pause. Only ticks from now on fire. Idempotent.
 
         Raises:
-            NotFound, or an error of `check`
+            NotFound: there is no schedule of this name.
+            BridgeError: the error of `check`.
         """
         async with self._leased(name) as lease:
             schedule = await self._checked(name, check)
@@ -118,7 +121,8 @@ class Schedules(LeasedSchedules):
         """Removes a schedule. Once this returns, no tick fires. Messages of former ticks stay.
 
         Raises:
-            NotFound, or an error of `check`
+            NotFound: there is no schedule of this name.
+            BridgeError: the error of `check`.
         """
         async with self._leased(name) as lease:
             schedule = await self._checked(name, check)
@@ -133,7 +137,9 @@ class Schedules(LeasedSchedules):
         ended.
 
         Raises:
-            NotFound, Unavailable, or an error of `check`
+            NotFound: there is no schedule of this name.
+            Unavailable: a server did not answer; the message may be sent or not.
+            BridgeError: the error of `check`.
         """
         schedule = await self._checked(name, check)
         now_ms, service = await self.now_ms(), self._pools.serving(schedule.spec.topic)

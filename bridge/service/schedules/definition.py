@@ -25,8 +25,8 @@ _NO_ENVELOPE: Final = Envelope()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Template:
-    """The message of each tick. `ttl_ms`, `max_retry` None: the topic's value. `labels`: as `labels.packed` writes
-    them."""
+    """The message of each tick. `ttl_ms`, `max_retry` None: the topic's value. `labels`: as one text, a line
+    `key=value` for each."""
 
     envelope: Envelope = _NO_ENVELOPE
     ttl_ms: int | None = None
@@ -36,7 +36,7 @@ class Template:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spec:
-    """The definition of a schedule, as a client gives it. `template`: the message; None: it was not read from Redis."""
+    """The definition that a client gives of a schedule. `template`: the message; None: it was not read from Redis."""
 
     topic: str
     timing: Timing

@@ -24,7 +24,8 @@ Check = Callable[[Spec], None]
 
 
 class LeasedSchedules:
-    """The base of classes that read and change schedules. Every method may raise StoreUnavailable."""
+    """The base of classes that read and change schedules. Every method raises StoreUnavailable if Redis does not
+    answer."""
 
     def __init__(self, pools: Pools) -> None:
         self._pools = pools
@@ -34,7 +35,7 @@ class LeasedSchedules:
         """Returns one schedule.
 
         Raises:
-            NotFound
+            NotFound: there is no schedule of this name.
         """
         stored = await self.stored.get(name)
         if stored is None:
@@ -109,7 +110,7 @@ async def former_lives(pools: Pools, schedule: Schedule) -> bool:
     schedule's overlap rule allows overlaps.
 
     Raises:
-        StoreUnavailable
+        StoreUnavailable: Redis did not answer.
     """
     last_ms = schedule.progress.last_ms
     if schedule.spec.rules.overlap is Overlap.ALLOW or not last_ms:

@@ -1,5 +1,4 @@
-"""Plans schedules: sends the messages of their ticks a little ahead of their moments, and saves how far they are
-planned.
+"""Plans schedules: sends each tick's message a little before the tick, and saves each schedule's position.
 
     lease the schedule ──> save the next ticks ──> send those that have no message ──> advance the position
 

@@ -84,7 +84,8 @@ def plan(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int,
 
 def owed(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int, *, former_lives: bool) -> Plan:
     """Plans the last ticks of a schedule's former timing, after `position_ms` and up to `now_ms`. The schedule's new
-    timing begins at `now_ms`. Arguments: as for `plan`."""
+    timing begins at `now_ms`. `name`: the schedule's name. `former_lives`: whether the message of the former tick has
+    not ended."""
     return _plan(timing, rules, name, Span(position_ms + 1, now_ms), now_ms, former_lives=former_lives)
 
 
@@ -126,8 +127,8 @@ def wake_ms(timing: Timing, rules: Rules, name: str, position_ms: int) -> int | 
 
 def is_decided(message: Message | None, since_ms: int) -> bool:
     """Whether a tick needs no send, because it has a message already. `message`: the message under the tick's id; None:
-    there is none. `since_ms`: as in `Progress`. A deleted message does not count if it was created at `since_ms` or
-    earlier: a pause or a change of the schedule has deleted it."""
+    there is none. `since_ms`: when the schedule was last made, changed, paused or resumed. A deleted message does not
+    count if it was created at `since_ms` or earlier: a pause or a change of the schedule has deleted it."""
     if message is None:
         return False
     return not (message.record.state is State.DELETED and message.record.created_ms <= since_ms)

@@ -53,7 +53,8 @@ def ticks(timing: Timing, name: str, after_ms: int) -> Iterator[Tick]:
 
 
 def between(timing: Timing, name: str, after_ms: int, until_ms: int) -> Iterator[Tick]:
-    """Yields the ticks after `after_ms` and up to `until_ms`. `name`: as for `ticks`."""
+    """Yields the ticks after `after_ms` and up to `until_ms`. `name`: the schedule's name, which determines the
+    jitter."""
     return takewhile(lambda tick: tick.at_ms <= until_ms, ticks(timing, name, after_ms))
 
 

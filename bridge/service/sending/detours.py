@@ -83,7 +83,8 @@ class Detours:
         messages in `results`.
 
         Raises:
-            StoreUnavailable, UnnamedVerdict
+            StoreUnavailable: Redis did not answer.
+            UnnamedVerdict: this version does not know a script's answer.
         """
         # A second confirm changes nothing. Unlike `look`, its answer has no body.
         calls = [self._records.confirm(result.found) for at in waiting if _is_on_its_way(result := results[at])]

@@ -1,9 +1,8 @@
 """Sends a message that extends the waiting message of the same id: debounce.
 
-The message gets the content of the last send, as in other queues that debounce. Its due moment only moves later. It
-never moves past the longest wait, which counts from the first send. If the new content equals the old, only the record
-changes. Otherwise `succession.py` publishes a successor before the record names it, so a crash in between leaves the
-message as it was.
+The message gets the content of the last send. Its due moment only moves later. It never moves past the longest wait,
+which counts from the first send. If the new content equals the old, only the record changes. Otherwise `succession.py`
+publishes a successor before the record names it, so a crash in between leaves the message as it was.
 
 A ready message stays as it is: it is delivered after this send anyway. A leased message was delivered before this send,
 so a new message takes its place.
@@ -43,7 +42,7 @@ class Extending:
 
     async def put(self, drafts: Sequence[Draft], maker: Maker | None = None) -> Sent:
         """Sends drafts of one id, which came in this order. If a message with the id waits, extends it by all drafts;
-        otherwise sends the last draft. `maker`: as in `Policies.used`.
+        otherwise sends the last draft. `maker`: a client with a limited number of topics; None: no limit.
 
         Raises:
             InvalidRequest: the message would be due beyond the longest delay.

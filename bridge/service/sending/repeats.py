@@ -51,7 +51,7 @@ class Repeats:
         Raises:
             InvalidRequest: the key belongs to a request with another body.
             RequestUnderWay: another try of the request has not ended.
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         key_id, holder = digest_of_request("\n".join((*scope, key)).encode()), token_bytes(8)
         begun = await self._answers.begin(who, key_id, digest_of_request(document), holder)

@@ -45,8 +45,8 @@ class Replacing:
         """Sends the draft, which has an id, and ends the live message of that id, leased or not. If a consumer holds
         the old message and settles it by id, the consumer settles the new message.
 
-        `maker`: as in `Policies.used`. `waits`: if the old message is just being released, this method waits until the
-        old message is due, and then replaces it.
+        `maker`: a client with a limited number of topics; None: no limit. `waits`: if the old message is just being
+        released, this method waits until the old message is due, and then replaces it.
 
         A draft with `IfExists.REPLACE` may be a repeated send. If a message of the id has ended, has the draft's
         content, and no send of it was answered, this method returns that message.

@@ -40,7 +40,8 @@ def other_field(kept: Envelope | None, given: Envelope) -> str | None:
 
 
 def is_same(kept: Envelope | None, given: Envelope) -> bool:
-    """Whether the message certainly has the content of the send, headers included. Arguments: as for `other_field`."""
+    """Whether the message certainly has the content of the send, headers included. `kept`: the content that Redis has
+    of the message; None: nothing. `given`: the content of the send."""
     if kept is None or (kept.body is None and not kept.body_digest):
         return False
     return other_field(kept, given) is None and dict(kept.headers) == dict(given.headers)

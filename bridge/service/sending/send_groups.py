@@ -103,8 +103,8 @@ class SendGroups:
         self._refusing = Recent[str, bool](_MOST_REFUSING)
 
     async def commit(self, requests: list[SendRequest]) -> list[Sent | BridgeError]:
-        """Sends a group. Requests whose records are on different Redis servers go separately, so a server that is away
-        fails only its own requests."""
+        """Sends a group of requests. Requests whose records are on different Redis servers go separately, so a server
+        that is away fails only its own requests."""
         groups = self._store.by_server([request.home for request in requests])
         if len(groups) == 1:
             return await self._commit_together(requests)

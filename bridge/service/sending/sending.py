@@ -40,12 +40,12 @@ class Sending:
         self._groups = GroupCommit(self._commit, most=_GROUP, at_once=_GROUPS_AT_ONCE)
 
     async def send(self, draft: Draft, maker: Maker | None = None) -> Sent:
-        """Sends one message. Returns once RabbitMQ has confirmed the message and Redis has its record. `maker`: as in
-        `Policies.used`.
+        """Sends one message. Returns once RabbitMQ has confirmed the message and Redis has its record. `maker`: a
+        client with a limited number of topics; None: no limit.
 
         Raises:
             InvalidRequest: the message would be due beyond the longest delay.
-            BridgeError: the refusal of the maker.
+            BridgeError: `maker` may make no more topics.
             Unavailable: the message may be accepted or not. Send again with the same id.
         """
         until_s = self._until_s()
@@ -74,19 +74,21 @@ class Sending:
     async def send_many(
         self, drafts: Sequence[Draft], maker: Maker | None = None, *, by_s: float = inf
     ) -> list[Sent | BridgeError]:
-        """Sends each draft independently. Returns for each draft its result or its error, in order. `maker`: as in
-        `Policies.used`. `by_s`: a moment of `monotonic()`. No send claims an id after this moment, even if the network
-        delayed its call to Redis."""
+        """Sends each draft independently. Returns for each draft its result or its error, in order. `maker`: a client
+        with a limited number of topics; None: no limit. `by_s`: a moment of `monotonic()`. No send claims an id after
+        this moment, even if the network delayed its call to Redis."""
         refusals = [await self._refusal(draft) for draft in drafts]
         valid = [draft for draft, refusal in zip(drafts, refusals, strict=True) if refusal is None]
         sent = iter(await self._send_all(valid, maker, by_s))
         return [next(sent) if refusal is None else refusal for refusal in refusals]
 
     async def check(self, draft: Draft) -> None:
-        """Raises the error with which `send` would refuse the draft. For a refused draft, no topic is made.
+        """Checks the draft's target and due moment before the send, because no topic is made for a refused draft.
 
         Raises:
-            InvalidRequest, StoreUnavailable
+            InvalidRequest: the target is the bridge's own exchange, or the message would be due beyond the longest
+                delay.
+            StoreUnavailable: Redis did not say its time.
         """
         check_target(self._declared, draft.envelope.target)
         if draft.deliver_at_ms is None:

@@ -12,7 +12,7 @@ def check_target(declared: Declared, target: Target | None, field: str = "to.exc
     target's field in the request.
 
     Raises:
-        InvalidRequest
+        InvalidRequest: the target is the default exchange or one of the bridge's own.
     """
     if target is not None and not declared.may_be_target(target.exchange):
         raise InvalidRequest.of(

@@ -48,13 +48,13 @@ class Upserting:
         self._lines: dict[_Key, tuple[_Line, int]] = {}
 
     async def send(self, draft: Draft, maker: Maker | None = None) -> Sent:
-        """Sends one message. `maker`: as in `Policies.used`.
+        """Sends one message. `maker`: a client with a limited number of topics; None: no limit.
 
         Raises:
             InvalidRequest: the message would be due beyond the longest delay or wait. Or the message of the id has
                 other content, and the draft's `if_exists` is `SAME`.
             Conflict: a message has the id, and the draft asks for this error.
-            BridgeError: the refusal of the maker.
+            BridgeError: `maker` may make no more topics.
             Unavailable: the message may be accepted or not. Send again with the same id.
         """
         if draft.if_exists not in _CHANGING:
@@ -72,7 +72,8 @@ class Upserting:
 
     async def send_many(self, drafts: Sequence[Draft], maker: Maker | None = None) -> list[Sent | BridgeError]:
         """Sends each draft independently. Returns for each draft its result or its error, in order. Drafts that replace
-        or extend a message are sent after all others. `maker`: as in `Policies.used`."""
+        or extend a message are sent after all others. `maker`: a client with a limited number of topics; None: no
+        limit."""
         plain = [at for at, draft in enumerate(drafts) if draft.if_exists not in _CHANGING]
         results: dict[int, Sent | BridgeError] = {}
         for at, sent in zip(plain, await self._sending.send_many([drafts[at] for at in plain], maker), strict=True):
@@ -144,7 +145,7 @@ class Upserting:
 
 
 def accepted(draft: Draft, sent: Sent) -> Sent:
-    """Decides about a send that found a message under its id. Returns `sent` if that message answers the send. Pure.
+    """Decides whether the message that a send found under its id answers the send, and returns `sent` then. Pure.
 
     Raises:
         InvalidRequest: the message has other content, and `if_exists` is `SAME`.

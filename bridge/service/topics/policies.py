@@ -66,7 +66,7 @@ class Policies:
         made. None: no limit.
 
         Raises:
-            BridgeError: the refusal of the maker.
+            BridgeError: `maker` may make no more topics.
             BrokerUnavailable: the topic is not on the list, and RabbitMQ did not declare its queue. Or the maker has
                 reached its limit, and RabbitMQ did not say whether the topic is new.
             StoreUnavailable: this process has not read the policy before, or has forgotten it.
@@ -77,7 +77,7 @@ class Policies:
         """Returns the policies of the topics, in order. Reads up to a thousand in one round trip.
 
         Raises:
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         policies: dict[str, Effective] = {}
         stale: list[str] = []
@@ -111,10 +111,11 @@ class Policies:
         return True
 
     async def put(self, topic: str, policy: Policy, maker: Maker | None = None) -> None:
-        """Sets the topic's policy. Other processes follow within two seconds. `maker`: as in `used`.
+        """Sets the topic's policy. Other processes follow within two seconds. `maker`: a client with a limited number
+        of topics; None: no limit.
 
         Raises:
-            Unavailable
+            Unavailable: RabbitMQ or Redis is away.
         """
         await self.used(topic, maker)
         await self._bind_checked(topic, policy)
@@ -128,7 +129,7 @@ class Policies:
         `change` runs again if another call has changed the policy meanwhile.
 
         Raises:
-            Unavailable
+            Unavailable: RabbitMQ or Redis is away.
         """
         while True:
             former = await self._stored.get(topic)
@@ -139,7 +140,11 @@ class Policies:
                 return policy
 
     async def remove(self, topic: str) -> None:
-        """Removes the topic's policy. Raises StoreUnavailable."""
+        """Removes the topic's policy.
+
+        Raises:
+            StoreUnavailable: Redis did not answer.
+        """
         await self._stored.remove(topic)
 
     def forget(self, topic: str) -> None:
@@ -204,8 +209,8 @@ class Policies:
             await self._declared.set_direct(topic, False)
 
     async def _follow(self, topic: str, policy: Policy) -> None:
-        """Binds the topic's queues as its new policy says. Afterwards reads the policy again, and binds again if
-        another call has changed it. So the last of several calls binds by the latest policy."""
+        """Binds the topic's queues by its new policy. Afterwards reads the policy again, and binds again if another
+        call has changed it. So the last of several calls binds by the latest policy."""
         direct = None
         while direct != _is_direct(policy):
             direct = _is_direct(policy)

@@ -65,7 +65,7 @@ class SubscriptionState:
 
 
 class Subscriptions:
-    """The subscriptions of one pool. Every method may raise StoreUnavailable."""
+    """The subscriptions of one pool. Every method raises StoreUnavailable if Redis does not answer."""
 
     def __init__(self, store: Store, records: Records, topics: Topics) -> None:
         self._clock = store.clock
@@ -74,7 +74,8 @@ class Subscriptions:
 
     async def put(self, subscription: Subscription, maker: Maker | None = None) -> SubscriptionState:
         """Creates or replaces the topic's subscription. All processes use the new subscription within two seconds. No
-        process begins another call for the former subscription. `maker`: as in `Policies.used`."""
+        process begins another call for the former subscription. `maker`: a client with a limited number of topics;
+        None: no limit."""
         topic = subscription.topic
         await self._topics.used(topic, maker)
         await self._stored.put(topic, orjson.dumps(replace(subscription, created_ms=int(self._clock.now_ms()))))
@@ -141,7 +142,8 @@ class Subscriptions:
         await self._stored.hold(topic, receiver, for_ms)
 
     async def held_ms(self, topic: str, receiver: str) -> int:
-        """Returns for how many ms calls to the receiver still pause; 0: there is no pause. `receiver`: as in `hold`."""
+        """Returns for how many ms calls to the receiver still pause; 0: there is no pause. `receiver`: the
+        subscription's id; if each message names its receiver, a digest of the receiver's origin."""
         return await self._stored.held_ms(topic, receiver)
 
     async def delivered(self, subscription: Subscription) -> None:

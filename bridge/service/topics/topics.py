@@ -61,33 +61,54 @@ class Topics:
         return Topics(store, self._records, self._declared, self._policies.over(store), self._unroutable)
 
     async def policy(self, topic: str) -> Effective:
-        """Returns the topic's policy, as `Policies.seen` does."""
+        """Returns the topic's policy, or the defaults if it has none. While Redis is away, returns the policy that was
+        read last.
+
+        Raises:
+            StoreUnavailable: this process has not read the policy before, or has forgotten it.
+        """
         return await self._policies.seen(topic)
 
     async def used(self, topic: str, maker: Maker | None = None) -> Effective:
-        """Returns the policy of a topic that gets or delivers a message, as `Policies.used` does."""
+        """Returns the policy of a topic that gets or delivers a message. Declares the topic's ready queue, and puts the
+        topic on the list.
+
+        `maker`: a client with a limited number of topics; None: no limit.
+
+        Raises:
+            BridgeError: `maker` may make no more topics.
+            Unavailable: RabbitMQ did not declare the queue, or Redis did not answer.
+        """
         return await self._policies.used(topic, maker)
 
     async def admit(self, topic: str, maker: Maker | None) -> None:
-        """Makes the topic for a client with a limited number of topics, before the caller writes anything else. `maker`
-        None: does nothing. Raises as `Policies.used`."""
+        """Makes the topic for a client with a limited number of topics, before the caller writes anything else.
+        `maker`: this client; None: does nothing.
+
+        Raises:
+            BridgeError: `maker` may make no more topics.
+            Unavailable: RabbitMQ did not declare the queue, or Redis did not answer.
+        """
         if maker is not None:
             await self._policies.used(topic, maker)
 
     async def put_policy(self, topic: str, policy: Policy, maker: Maker | None = None) -> Policy:
-        """Sets the topic's policy. Other processes follow within two seconds. `maker`: as in `Policies.used`.
+        """Sets the topic's policy. Other processes follow within two seconds. `maker`: a client with a limited number
+        of topics; None: no limit.
 
         Raises:
-            Unavailable
+            Unavailable: RabbitMQ or Redis is away.
         """
         await self._policies.put(topic, policy, maker)
         return policy
 
     async def change_policy(self, topic: str, change: Callable[[Policy], Policy]) -> Policy:
-        """Calls `change` with the topic's policy, and stores the policy that it returns, as `Policies.change` does.
+        """Calls `change` with the topic's policy, and stores the policy that it returns. `change` runs again if another
+        call has changed the policy meanwhile.
 
         Raises:
-            NotFound, Unavailable
+            NotFound: there is no such topic.
+            Unavailable: RabbitMQ or Redis is away.
         """
         await self.known(topic)
         return await self._policies.change(topic, change)
@@ -96,7 +117,7 @@ class Topics:
         """Returns the names of all topics, sorted.
 
         Raises:
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         return await self._list.names()
 
@@ -105,7 +126,7 @@ class Topics:
 
         Raises:
             NotFound: the topic is not on the list.
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         if not await self._list.listed([topic]):
             raise _no_topic(topic)
@@ -115,18 +136,26 @@ class Topics:
         topics, sorted.
 
         Raises:
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         topics = await self.names()
         await self._policies.seen_all(topics)
         return topics
 
     async def infos(self) -> list[TopicInfo]:
-        """Returns all topics with their counts. Raises StoreUnavailable."""
+        """Returns all topics with their counts.
+
+        Raises:
+            StoreUnavailable: Redis did not answer.
+        """
         return await self.infos_of(await self.names())
 
     async def infos_of(self, topics: Sequence[str]) -> list[TopicInfo]:
-        """Returns these topics with their counts. Raises StoreUnavailable."""
+        """Returns these topics with their counts.
+
+        Raises:
+            StoreUnavailable: Redis did not answer.
+        """
         if not topics:
             return []
         edges_ms = tuple(_EDGES_MS.values())
@@ -135,12 +164,20 @@ class Topics:
         return [self._info(*of_topic) for of_topic in zip(topics, counted, policies, strict=True)]
 
     async def states(self) -> dict[str, TopicState]:
-        """Returns the numbers of messages by topic, for metrics. Raises StoreUnavailable."""
+        """Returns the numbers of messages by topic, for metrics.
+
+        Raises:
+            StoreUnavailable: Redis did not answer.
+        """
         return {topic: topic_state(counted) for topic, (counted, _) in (await self.counted(DUE_EDGES_MS)).items()}
 
     async def counted(self, edges_ms: tuple[int, ...]) -> dict[str, tuple[Counts, Effective]]:
-        """Returns the counts, as operators see them, and the policy of each topic. `edges_ms`: as in `pages.counts`.
-        Raises StoreUnavailable."""
+        """Returns the counts, as operators see them, and the policy of each topic. `edges_ms`: the edges of
+        `Counts.by_due`, as ascending distances from now in ms.
+
+        Raises:
+            StoreUnavailable: Redis did not answer.
+        """
         topics = await self.names()
         policies = await self._policies.seen_all(topics)
         counts: list[Counts] = []
@@ -158,7 +195,7 @@ class Topics:
 
         Raises:
             NotFound: there is no such topic.
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         await self.known(topic)
         (info,) = await self.infos_of([topic])
@@ -179,7 +216,8 @@ class Topics:
         The records of the messages become tombstones, so the checkpoint drops their copies in the wheel.
 
         Raises:
-            NotFound, Unavailable
+            NotFound: there is no such topic.
+            Unavailable: RabbitMQ or Redis is away; the topic may be removed in part.
             TopicNotEmpty: the topic's records or queues have messages, and `force` is not set.
         """
         if not await self._list.listed([topic]):

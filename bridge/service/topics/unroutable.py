@@ -22,7 +22,7 @@ class Unroutable:
         """Whether the queue is empty or missing.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         try:
             return not await self._declared.depth(self._declared.unroutable_queue)
@@ -30,7 +30,8 @@ class Unroutable:
             return True
 
     def of(self, topic: str, *, most: int) -> AbstractAsyncContextManager[list[Taken]]:
-        """Yields up to `most` dead letters of the topic, the oldest first, as `DeadLetterSearch.find_many` does."""
+        """Yields up to `most` dead letters of the topic, the oldest first. The caller acknowledges them within the
+        context; RabbitMQ requeues all others."""
 
         def is_wanted(taken: Taken) -> bool:
             return (taken.properties.headers or {}).get("x-delay-topic") == topic
@@ -41,7 +42,7 @@ class Unroutable:
         """Deletes the topic's dead letters from the queue, but not their records.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
         """
         while not await self.is_empty():
             async with self.of(topic, most=_GROUP) as letters:

@@ -22,7 +22,8 @@ _KNOWN: Final = {field.name for field in dataclasses.fields(Action)}
 
 
 class StoredActions:
-    """The stream of actions. Every method may raise StoreUnavailable. `Recorded.at_ms` is a moment of Redis' clock."""
+    """The stream of actions. Every method raises StoreUnavailable if Redis does not answer. `Recorded.at_ms` is a
+    moment of Redis' clock."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store

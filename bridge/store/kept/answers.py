@@ -46,8 +46,8 @@ class Begun(NamedTuple):
 
 
 class StoredAnswers:
-    """The idempotency keys of one pool. Every method may raise StoreUnavailable. `who`: the caller who owns the key.
-    `key_id`: identifies the key among the keys of the caller."""
+    """The idempotency keys of one pool. Every method raises StoreUnavailable if Redis does not answer. `who`: the
+    caller who owns the key. `key_id`: identifies the key among the keys of the caller."""
 
     def __init__(self, store: Store, keys: Keys, *, kept_ms: int, most: int) -> None:
         """`kept_ms`: how long a key is kept. `most`: the most keys of one caller."""

@@ -18,7 +18,7 @@ _MOST_KEPT: Final = 20_000
 
 
 class GivenNames:
-    """The given names of one pool. Every method may raise StoreUnavailable."""
+    """The given names of one pool. Every method raises StoreUnavailable if Redis does not answer."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store

@@ -60,8 +60,8 @@ class Found:
 
 
 class StoredIntents:
-    """The intents of one session of the ingress. Each method may raise StoreUnavailable. Moments are Unix ms by Redis'
-    clock."""
+    """The intents of one session of the ingress. Each method raises StoreUnavailable if Redis does not answer. Moments
+    are Unix ms by Redis' clock."""
 
     def __init__(self, store: Store, keys: Keys, session: str) -> None:
         self._store = store
@@ -130,7 +130,7 @@ class StoredIntents:
         ]
 
     async def take(self, found: Found) -> bool:
-        """Takes an intent over from a session that has ended. False: another session was first."""
+        """Takes an intent over from a session that has ended. Returns False if another session was first."""
         key = self._keys.ingress_intents(found.note.topic, found.session)
         return flag(await self._store.command("HDEL", key, found.note.name))
 

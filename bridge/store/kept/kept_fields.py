@@ -34,7 +34,7 @@ def is_kept(field: Field) -> bool:
 
 class KeptFields:
     """Reads and adds fields of one pool's Redis hashes: subscriptions, tokens, given names, and lmstfy's tokens, limits
-    and names. Every method may raise StoreUnavailable."""
+    and names. Every method raises StoreUnavailable if Redis does not answer."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store

@@ -19,7 +19,7 @@ from bridge.store.scripts import SCRIPTS
 
 
 class LmstfyStore:
-    """The data of lmstfy's wire in one pool. Every method may raise StoreUnavailable."""
+    """The data of lmstfy's wire in one pool. Every method raises StoreUnavailable if Redis does not answer."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
@@ -69,7 +69,8 @@ class LmstfyStore:
         return ends_ms
 
     async def give_back(self, token: LmstfyToken, direction: str, ends_ms: int) -> None:
-        """Takes one request off the count, unless its window has ended. `ends_ms`: as `take` returned it."""
+        """Takes one request off the count, unless its window has ended. `ends_ms`: the window's end in Unix ms, which
+        `take` returned."""
         await self._store.run([self.return_unit(token, direction, ends_ms=ends_ms)])
 
     def throttle(self, token: LmstfyToken, direction: str, *, limit: int, length_ms: int) -> Call[int]:

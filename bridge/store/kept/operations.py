@@ -28,7 +28,7 @@ _SHOWN: Final = ("asked", "matched", "state", "created_ms", "ended_ms", "progres
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stored:
-    """One bulk operation as Redis keeps it. Moments are Unix ms by Redis' clock.
+    """The data of one bulk operation in Redis. Moments are Unix ms by Redis' clock.
 
     `asked`: the request. `progress`: the counts so far. `work`: the data that the next worker needs to go on. All three
     are JSON, or empty if there is none. `get` reads `work` only if its caller asks for it. `matched`: how many messages
@@ -59,7 +59,7 @@ class Lease:
 
 
 class _Taken(NamedTuple):
-    """The answer of `take_operation.lua`."""
+    """The answer of `take_operation.lua`, which leases an operation."""
 
     id: str
     until_ms: int
@@ -71,7 +71,8 @@ class Lost(Exception):
 
 
 class StoredOperations:
-    """The operations in Redis. Every method may raise StoreUnavailable. Moments are of Redis' clock."""
+    """The operations in Redis. Every method raises StoreUnavailable if Redis does not answer. Moments are of Redis'
+    clock."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
@@ -96,7 +97,7 @@ class StoredOperations:
         cancelled.
 
         Raises:
-            Lost
+            Lost: another process has leased the operation; nothing is saved.
         """
         until_s = monotonic() + LEASE_MS / 1_000
         (until_ms,) = await self._store.run([self.save_call(lease, progress, work, ended, reason)])
@@ -108,7 +109,7 @@ class StoredOperations:
         """Extends the lease while its holder works on a portion. The new lease does not count as a further try.
 
         Raises:
-            Lost
+            Lost: another process has leased the operation.
         """
         until_s = monotonic() + LEASE_MS / 1_000
         (until_ms,) = await self._store.run([self.hold_call(lease)])

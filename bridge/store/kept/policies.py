@@ -17,18 +17,19 @@ from bridge.store.scripts import SCRIPTS
 
 
 class StoredPolicies:
-    """The policies of topics in Redis. Each method may raise StoreUnavailable."""
+    """The policies of topics in Redis. Each method raises StoreUnavailable if Redis does not answer."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
         self._keys = keys
 
     async def get(self, topic: str) -> bytes | None:
-        """Returns the policy as it is stored; None if there is none. `read_policy` accepts both results."""
+        """Returns the stored policy, which `read_policy` reads; None if there is none. `read_policy` also accepts
+        None."""
         return maybe(binary, await self._store.command("GET", self._keys.policy(topic)))
 
     async def get_many(self, topics: Sequence[str]) -> list[bytes | None]:
-        """Returns the policies of the topics as they are stored, in one round trip."""
+        """Returns the stored policies of the topics, in one round trip; None for a topic without one."""
         stored = await self._store.commands([("GET", self._keys.policy(topic)) for topic in topics])
         return [maybe(binary, policy) for policy in stored]
 

@@ -42,7 +42,7 @@ class Lease:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredSchedule:
-    """One schedule as Redis has it, each part as JSON. `message` is empty if it was not asked for."""
+    """The data of one schedule in Redis, each part as JSON. `message` is empty if it was not asked for."""
 
     name: str
     spec: bytes
@@ -51,7 +51,7 @@ class StoredSchedule:
 
 
 class Saved(StrEnum):
-    """The answers of `save_schedule.lua`."""
+    """The answers of `save_schedule.lua`, which saves a schedule."""
 
     SAVED = "saved"
     LOST = "lost"
@@ -71,7 +71,8 @@ class Lost(Exception):
 
 
 class StoredSchedules:
-    """The schedules in Redis. Every method may raise StoreUnavailable. Moments are of Redis' clock."""
+    """The schedules in Redis. Every method raises StoreUnavailable if Redis does not answer. Moments are of Redis'
+    clock."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
@@ -90,7 +91,7 @@ class StoredSchedules:
         return Lease(name, now_ms, until_ms, began_s + LEASE_MS / 1_000) if until_ms else None
 
     async def leave(self, lease: Lease) -> None:
-        """Ends a lease."""
+        """Ends the lease of a schedule."""
         await self._store.run([self.leave_call(lease)])
 
     async def save(
@@ -100,7 +101,9 @@ class StoredSchedules:
         is empty, the stored spec and message stay.
 
         Raises:
-            Full, Lost: nothing is saved.
+            Full: there are `MOST` schedules already, and nothing is saved.
+            Lost: the lease is not valid any more, because it was ended or another process has taken it; nothing is
+                saved.
         """
         call = self.save_call(lease, wake_ms=wake_ms, spec=spec, message=message, state=state, leave=leave)
         (saved,) = await self._store.run([call])
@@ -118,7 +121,8 @@ class StoredSchedules:
         """Removes a schedule.
 
         Raises:
-            Lost: nothing is removed.
+            Lost: the lease is not valid any more, because it was ended or another process has taken it; nothing is
+                removed.
         """
         (removed,) = await self._store.run([self.remove_call(lease)])
         if not removed:
@@ -141,7 +145,7 @@ class StoredSchedules:
         ]
 
     async def names(self) -> list[str]:
-        """Returns all names, sorted."""
+        """Returns the names of all schedules, sorted."""
         return texts(await self._store.command("ZRANGE", self._keys.schedules, 0, -1))
 
     async def wakes_ms(self) -> int | None:

@@ -17,7 +17,8 @@ LIFE_MS: Final = 12 * 3_600_000
 
 class StoredSessions:
     """The sessions of all tokens. Each token has a sorted set: the hashes of its sessions' secrets, by the moments when
-    the sessions end. Each method may raise StoreUnavailable. Moments are Unix ms by Redis' clock."""
+    the sessions end. Each method raises StoreUnavailable if Redis does not answer. Moments are Unix ms by Redis'
+    clock."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store

@@ -21,8 +21,8 @@ _TALLY_MS: Final = 30 * 86_400_000
 
 
 class StoredSubscriptions:
-    """The subscriptions of one pool. Each method may raise StoreUnavailable. `own_id` is the id of a subscription; a
-    subscription that replaces it gets another id."""
+    """The subscriptions of one pool. Each method raises StoreUnavailable if Redis does not answer. `own_id` is the id
+    of a subscription; a subscription that replaces it gets another id."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store

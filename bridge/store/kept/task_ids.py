@@ -28,7 +28,7 @@ class TaskIds:
         """Returns an id that no task has.
 
         Raises:
-            StoreUnavailable
+            StoreUnavailable: Redis did not answer.
         """
         async with self._reserving:
             task_id = next(self._left, None)

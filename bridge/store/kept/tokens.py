@@ -13,7 +13,7 @@ from bridge.store.scripts import SCRIPTS
 
 
 class StoredTokens:
-    """The tokens of HTTP clients in Redis. Each method may raise StoreUnavailable."""
+    """The tokens of HTTP clients in Redis. Each method raises StoreUnavailable if Redis does not answer."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store

@@ -11,14 +11,14 @@ from bridge.store.replies import flag, several, texts
 
 
 class TopicList:
-    """The list of one pool. Every method may raise StoreUnavailable."""
+    """The list of one pool. Every method raises StoreUnavailable if Redis does not answer."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
         self._key = keys.topics
 
     async def names(self) -> list[str]:
-        """Returns all topics, sorted."""
+        """Returns the names of all topics on the list, sorted."""
         return sorted(texts(await self._store.command("SMEMBERS", self._key)))
 
     async def listed(self, topics: Collection[str]) -> set[str]:

@@ -14,8 +14,8 @@ from bridge.store.scripts import SCRIPTS
 
 
 class TopicsById:
-    """The notes of one pool: each says that an id may have a message in a topic. Every method may raise
-    StoreUnavailable."""
+    """The notes of one pool: each says that an id may have a message in a topic. Every method raises StoreUnavailable
+    if Redis does not answer."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store

@@ -46,15 +46,16 @@ class Outcome(Generic[V_co]):
 
 @fast_dataclass(frozen=True, slots=True)
 class Looked(Outcome[LookVerdict]):
-    """The answer of `look`. `packed`: the kept envelope as `envelopes.pack` has written it; empty: no envelope is
-    kept."""
+    """The answer of the script `look`. `packed`: the kept envelope, which `envelopes.unpack` reads; empty: no envelope
+    is kept."""
 
     packed: bytes
 
 
 @fast_dataclass(frozen=True, slots=True)
 class TimelineAnswer(Outcome[LookVerdict]):
-    """The answer of `timeline`. `values`: the raw values of the message's transitions, which `timelines.py` reads."""
+    """The answer of the script `timeline`. `values`: the raw values of the message's transitions, which `timelines.py`
+    reads."""
 
     values: list[Reply]
 
@@ -92,13 +93,13 @@ _look_outcome: Final = reader(LookVerdict)
 
 
 def read_looked(call: Call[Any], answer: Any) -> Looked:
-    """Reads the answer of `look`."""
+    """Reads the answer of the script `look`."""
     outcome = _look_outcome(call, answer)
     return Looked(outcome.verdict, outcome.now_ms, 0, outcome.record, answer[2] or b"")
 
 
 def read_timeline_answer(call: Call[Any], answer: Any) -> TimelineAnswer:
-    """Reads the answer of `timeline`."""
+    """Reads the answer of the script `timeline`."""
     outcome = _look_outcome(call, answer)
     return TimelineAnswer(outcome.verdict, outcome.now_ms, 0, outcome.record, answer[2] or [])
 

@@ -183,8 +183,8 @@ class Records:
     ) -> Call[Outcome[of.LeaseVerdict]]:
         """Leases the message of a copy. lua/lease.lua explains the other arguments.
 
-        `waited`: the copy came straight out of the wheel, after its whole delay. `by`: who pulls, as `Records.by`
-        returns it; None: the caller of the current task.
+        `waited`: the copy came straight out of the wheel, after its whole delay. `by`: the id of the token that pulls;
+        None: the token of the current task's request.
         """
         next_epoch = max(copy.epoch, 1) + 1
         who = self.by() if by is None else by
@@ -435,8 +435,8 @@ class Records:
         return Call(SCRIPTS["page"], plain(read_part), self.keys.indexes(topic, bucket)[:7], args)
 
     def labelled(self, topic: str, bucket: int, *, labels: str, **of_page: Any) -> Call[Part]:
-        """Lists messages as `page` does, but only messages that have all the given labels. `labels`: the labels in the
-        form that `labels.packed` returns. `of_page`: the other arguments of `page`."""
+        """Lists the messages of a bucket that have all the given labels, by due moment. `labels`: one text, a line
+        `key=value` for each. `of_page`: the named arguments of `page`, such as states, cursor and limit."""
         page = self.page(topic, bucket, **of_page)
         return Call(
             SCRIPTS["labelled"], page.read, (*page.keys, self.keys.indexes(topic, bucket)[-1]), (*page.args, labels)

@@ -14,7 +14,7 @@ _WHATS: Final = tuple(What)  # by their codes, which begin with 1
 
 
 class StoredTransition(NamedTuple):
-    """A transition as `lua/_record.lua` defines it. `at_ms` is in Unix ms."""
+    """A transition in a timeline; `lua/_record.lua` defines its fields. `at_ms` is in Unix ms."""
 
     what: What
     at_ms: int

@@ -168,10 +168,10 @@ class Cluster:
                 raise failure
 
     async def _of(self, server: RedisServer, asked: Awaitable[Answer]) -> Answer:
-        """Awaits an answer of the server.
+        """Awaits an answer of the server, and turns its errors into StoreUnavailable.
 
         Raises:
-            StoreUnavailable: names the server. `partly` says whether other servers answer.
+            StoreUnavailable: the server failed; the text names it. `partly` says whether other servers answer.
         """
         try:
             return await asked

@@ -24,7 +24,7 @@ def connect(url: str, clock: StoreClock, *, timeout_s: float, tls: SSLContext | 
     options.
 
     Raises:
-        ValueError: as `parse_redis_url`.
+        ValueError: the URL is malformed. The text says why without showing the URL.
     """
     address = parse_redis_url(url)
     options: dict[str, Any] = {

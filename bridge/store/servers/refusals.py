@@ -91,7 +91,7 @@ def renews(error: BaseException) -> bool:
 
 def unavailable(title: str, error: BaseException, *, partly: bool = False) -> StoreUnavailable:
     """Converts an error of redis-py, which may be an answer of Redis, to an error of the bridge. `title`: names the
-    server. `partly`: as in `Unavailable`."""
+    server. `partly`: only one of several servers is away, and others answer."""
     code = code_of(error)
     if code is None:
         return StoreUnavailable(f"{title} did not answer: {tls_failure(error) or type(error).__name__}", partly=partly)

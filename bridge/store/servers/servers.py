@@ -33,21 +33,25 @@ class Servers(Protocol):
         second item of each is the server's time in Unix ms.
 
         Raises:
-            StoreUnavailable, RedisError, OSError, TimeoutError: some commands may have run.
+            StoreUnavailable: too many callers wait, or a server of a cluster is away; some commands may have run.
+            RedisError, OSError, TimeoutError: the connection failed, or no answer came in time; some commands may have
+                run.
         """
 
     async def learn_time(self, keys: Sequence[str]) -> None:
         """Asks the servers of these keys for their time. Without keys it asks all servers, and one answer is enough.
 
         Raises:
-            StoreUnavailable, RedisError, OSError, TimeoutError
+            StoreUnavailable, RedisError, OSError, TimeoutError: a server did not answer in time, or the connection
+                failed.
         """
 
     async def ask_each(self, command: PackedCommand) -> list[Reply]:
         """Sends the command to every server, and returns an answer for each.
 
         Raises:
-            StoreUnavailable, RedisError, OSError, TimeoutError
+            StoreUnavailable, RedisError, OSError, TimeoutError: a server did not answer in time, or the connection
+                failed.
         """
 
     async def key_on_each(self, key: Callable[[int], str]) -> list[str]:
@@ -55,7 +59,7 @@ class Servers(Protocol):
         key from a number.
 
         Raises:
-            StoreUnavailable, RedisError, OSError, TimeoutError
+            StoreUnavailable, RedisError, OSError, TimeoutError: no server told which keys it has.
         """
 
     def by_server(self, keys: Sequence[str]) -> list[list[int]]:

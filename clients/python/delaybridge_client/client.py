@@ -34,7 +34,8 @@ class Client(Methods, Sender):
         ssl_context: ssl.SSLContext | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
-        """See `Settings`. `transport`: a transport of httpx2, for proxies and tests; None: its default."""
+        """`Settings` and `Retries` describe the other arguments. `transport`: a transport of httpx2, for proxies and
+        tests; None: httpx2's default."""
         settings = Settings(
             url=url,
             token=token,
@@ -55,8 +56,8 @@ class Client(Methods, Sender):
         drain: timedelta = timedelta(seconds=30),
         on_late: Callable[[Late], None] | None = None,
     ) -> Consumer:
-        """Makes a consumer of these topics, the most urgent first. See `Terms`. `on_late`: called for each message
-        whose lease ended before it was settled."""
+        """Makes a consumer of these topics, the most urgent first. `Terms` describes the other arguments. `on_late`:
+        called for each message whose lease ended before it was settled."""
         terms = Terms(topics=topics, concurrency=concurrency, lease=lease, longest=longest, poll=poll, drain=drain)
         return Consumer(self, terms, on_late=on_late)
 
@@ -75,7 +76,8 @@ class SyncClient(Methods, SyncSender):
         ssl_context: ssl.SSLContext | None = None,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
-        """See `Settings`. `transport`: a transport of httpx2, for proxies and tests; None: its default."""
+        """`Settings` and `Retries` describe the other arguments. `transport`: a transport of httpx2, for proxies and
+        tests; None: httpx2's default."""
         settings = Settings(
             url=url,
             token=token,
@@ -98,8 +100,8 @@ class SyncClient(Methods, SyncSender):
     ) -> Counts:
         """Calls `handle` for one message after the other until `stop` is set, and returns the counts.
 
-        See `Terms`. `stop` None: it never stops. `on_late`: called for each message whose lease ended before it was
-        settled. To handle several messages at once, use threads or `Client`.
+        `Terms` describes the other arguments. `stop` None: the method never returns. `on_late`: called for each message
+        whose lease ended before it was settled. To handle several messages at once, use threads or `Client`.
         """
         terms = Terms(topics=topics, concurrency=1, lease=lease, longest=longest, poll=poll)
         return consume(self, terms, handle, stop or threading.Event(), on_late)

@@ -1,4 +1,4 @@
-"""Writes arguments as the bridge reads them: durations in milliseconds, instants in RFC 3339. Pure."""
+"""Writes arguments in the forms that the bridge reads: durations in milliseconds, instants in RFC 3339. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MS: Final = timedelta(milliseconds=1)
 
 
 class Unset(Enum):
-    """The type of UNSET."""
+    """The type of UNSET, which means that an argument is not given."""
 
     UNSET = "UNSET"
 
@@ -31,7 +31,8 @@ UNSET: Final = Unset.UNSET
 
 @dataclass(frozen=True, slots=True)
 class Verbatim:
-    """A JSON value of the user. It is written as it is: a datetime in it is an error, as JSON has no datetimes."""
+    """A JSON value of the user, which is written unchanged. A datetime in it is an error, because JSON has no
+    datetimes."""
 
     value: Any
 

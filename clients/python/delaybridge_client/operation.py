@@ -31,7 +31,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation(Generic[T]):
-    """One call. `path`: as in the OpenAPI document. `names`: the values of the path's `{parameters}`.
+    """One call of the bridge's HTTP API. `path`: from the OpenAPI document. `names`: the values of the path's
+    `{parameters}`.
 
     `query` and `body` hold Python values, such as datetimes. `read`: turns the answer into the result. `repeatable`:
     whether a second call after a lost answer does no harm. `wait`: how long the bridge may wait before it answers.
@@ -91,7 +92,7 @@ def reads_count(key: str) -> Callable[[Answer], int]:
 
 
 def reads_nothing(_: Answer) -> None:
-    """Reads nothing: the answer only repeats the request."""
+    """Reads nothing out of the answer, which only repeats the request."""
 
 
 def _read(cls: type[T], answer: Answer) -> T:

@@ -66,11 +66,7 @@ class Again:
 
 
 class Tries(Generic[T]):
-    """The tries of one call. `where`: the bridge's address, for error messages.
-
-    Raises:
-        DelaybridgeError: by `after_error` and `after_answer`, if there is no further try.
-    """
+    """The tries of one call. `where`: the bridge's address, for error messages."""
 
     def __init__(
         self,
@@ -99,7 +95,11 @@ class Tries(Generic[T]):
         return max(self._give_up_at - self._clock(), 0.0)
 
     def after_error(self, error: httpx2.TransportError) -> Again:
-        """Decides what follows a try without an answer."""
+        """Decides what follows a try without an answer: another try.
+
+        Raises:
+            DelaybridgeError: there is no further try.
+        """
         never_sent = isinstance(error, _NEVER_SENT)
         what = "was not reached" if never_sent else "did not answer"
         failure = Unanswered(
@@ -109,7 +109,11 @@ class Tries(Generic[T]):
         return self._again(failure, may_repeat=never_sent or self._operation.repeatable)
 
     def after_answer(self, answer: Answer) -> Done[T] | Again:
-        """Decides what follows an answer: the call is done, or is tried again."""
+        """Decides what follows an answer: the call is done, or is tried again.
+
+        Raises:
+            DelaybridgeError: the bridge refused the call, and there is no further try.
+        """
         if answer.status in self._operation.accepts:
             try:
                 return Done(self._operation.read(answer))

@@ -35,9 +35,9 @@ _LEAST_ANSWER_S: Final = 1.0  # a shorter last try would hide the error of the t
 class Settings:
     """The address of a bridge, and the settings of a client's calls.
 
-    `url`: the bridge's address, which may have a path: `https://host/delay`. `token`: as `delaybridge token create`
-    prints it; None: the bridge needs none. `timeout`: the time limit of one answer, besides the time that a pull asks
-    to wait. `connections`: the most open connections. `ssl_context`: for authorities of your own or client
+    `url`: the bridge's address, which may have a path: `https://host/delay`. `token`: the text that `delaybridge token
+    create` prints; None: the bridge needs none. `timeout`: the time limit of one answer, besides the time that a pull
+    asks to wait. `connections`: the most open connections. `ssl_context`: for authorities of your own or client
     certificates; None: the default authorities.
     """
 
@@ -99,7 +99,7 @@ class Sender:
         self._http = httpx2.AsyncClient(transport=transport, **settings.http_arguments())
 
     async def call(self, operation: Operation[T], *, retries: Retries | None = None) -> T:
-        """Makes one call, with retries. `retries`: replaces the client's; None: the client's.
+        """Makes one call, with retries. `retries`: the rules of retries for this call; None: the client's rules.
 
         Raises:
             DelaybridgeError: the bridge refused the call, or nobody answered in time.
@@ -127,7 +127,7 @@ class Sender:
             following = next_page(following, page)
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Closes the connections to the bridge."""
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:
@@ -145,7 +145,7 @@ class SyncSender:
         self._http = httpx2.Client(transport=transport, **settings.http_arguments())
 
     def call(self, operation: Operation[T], *, retries: Retries | None = None) -> T:
-        """Makes one call, with retries. `retries`: replaces the client's; None: the client's.
+        """Makes one call, with retries. `retries`: the rules of retries for this call; None: the client's rules.
 
         Raises:
             DelaybridgeError: the bridge refused the call, or nobody answered in time.
@@ -172,7 +172,7 @@ class SyncSender:
             following = next_page(following, page)
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Closes the connections to the bridge."""
         self._http.close()
 
     def __enter__(self) -> Self:

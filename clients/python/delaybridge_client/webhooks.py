@@ -1,4 +1,5 @@
-"""Verifies the callbacks of a bridge, which it signs as Standard Webhooks defines. Pure, apart from the clock."""
+"""Verifies the callbacks of a bridge, which it signs by the specification Standard Webhooks. Pure, apart from the
+clock."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ class Callback:
 
     @property
     def json(self) -> Any:
-        """The body as JSON."""
+        """The body of the callback, parsed as JSON."""
         return json.loads(self.body)
 
 
@@ -98,7 +99,11 @@ class Webhook:
         )
 
     def _recent(self, timestamp: str) -> int:
-        """Returns the timestamp in Unix seconds. Raises RefusedCallback if it is malformed or too far from now."""
+        """Returns the timestamp in Unix seconds.
+
+        Raises:
+            RefusedCallback: the timestamp is malformed or too far from now.
+        """
         seconds = _number(timestamp)
         if seconds is None:
             raise RefusedCallback(f"webhook-timestamp: {timestamp[:40]!r} is no number of seconds")

@@ -14,7 +14,8 @@ from delaybridge_client import Client, Delivery, Late
 
 
 async def handle(delivery: Delivery) -> None:
-    """Returns: the message is acked. Raises: it is nacked, and comes again after the topic's back-off."""
+    """Handles one message. If this function returns, the message is acked. If it raises an error, the message is
+    nacked, and comes again after the topic's back-off."""
     print("order", delivery.body, "attempt", delivery.attempts, flush=True)
     if delivery.body == "later":
         await delivery.nack(delay=timedelta(hours=1), reason="not before noon")

@@ -151,8 +151,8 @@ export interface paths {
          * Ack one message
          * @description Ends the message: it is not delivered again.
          *
-         *     With a `receipt`, only during the lease of that receipt. 409: the lease or the message has ended, or nobody has
-         *     received the message: it waits for its first delivery.
+         *     A call with a `receipt` succeeds only during the lease of that receipt. 409: the lease or the message has ended, or
+         *     nobody has received the message: it waits for its first delivery.
          */
         post: operations["ack"];
         delete?: never;
@@ -621,8 +621,8 @@ export interface paths {
          * @description Changes fields of the topic's policy: a JSON merge patch (RFC 7396), as `application/json` or
          *     `application/merge-patch+json`.
          *
-         *     A field that is left out stays as it is. Null sets it to its default, as a PUT without the field does. All bridge
-         *     processes follow within two seconds.
+         *     A field that is left out stays as it is. Null sets it to its default. All bridge processes follow within two
+         *     seconds.
          *
          *     404: there is no such topic.
          */
@@ -1022,7 +1022,7 @@ export interface paths {
         };
         /**
          * Is the process alive?
-         * @description 200 as long as the process runs. It asks neither RabbitMQ nor Redis.
+         * @description Answers 200 as long as the process runs, and asks neither RabbitMQ nor Redis.
          */
         get: operations["live"];
         put?: never;
@@ -1089,8 +1089,8 @@ export interface components {
         };
         /**
          * AckManyRequest
-         * @description Give exactly one of `receipts` and `ids`. A receipt acks only its own lease. An id acks the live message, leased
-         *     or not, if a consumer may have received it.
+         * @description An ack of several messages. Give exactly one of `receipts` and `ids`. A receipt acks only its own lease. An id
+         *     acks the live message, leased or not, if a consumer may have received it.
          */
         AckManyRequest: {
             /** @default null */
@@ -1100,8 +1100,9 @@ export interface components {
         };
         /**
          * AckRequest
-         * @description `receipt`: from the pull that leased the message. Without it, an ack applies to the live message, leased or not,
-         *     if a consumer may have received it. A nack or an extend applies to the current lease.
+         * @description The lease that a call settles or extends. `receipt`: from the pull that leased the message. Without it, an ack
+         *     applies to the live message, leased or not, if a consumer may have received it. A nack or an extend applies to the
+         *     current lease.
          */
         AckRequest: {
             /** @default null */
@@ -1153,8 +1154,8 @@ export interface components {
         };
         /**
          * BackfilledOut
-         * @description `ticks`: how many ticks the period has. `sent`: how many of these ticks this call sent; the others were sent
-         *     before. `to`: the end of the period, at most now.
+         * @description The result of a backfill. `ticks`: how many ticks the period has. `sent`: how many of these ticks this call sent;
+         *     the others were sent before. `to`: the end of the period, at most now.
          */
         BackfilledOut: {
             ticks: number;
@@ -1174,7 +1175,8 @@ export interface components {
         };
         /**
          * BatchItem
-         * @description Status 201 (accepted) or 200 (a message had this id) with `message`; any other status with `error`.
+         * @description The result for one message of a batch: status 201 (accepted) or 200 (a message had this id) with `message`; any
+         *     other status with `error`.
          */
         BatchItem: {
             status: number;
@@ -1256,8 +1258,9 @@ export interface components {
         };
         /**
          * BulkOut
-         * @description `operation`: the operation that changes the messages; null: the call has changed them itself, or was a dry run.
-         *     With an operation, `done` and `failed` are 0: the operation's own counts tell how far it is.
+         * @description The result of a bulk action. `operation`: the operation that changes the messages; null: the call has changed
+         *     them itself, or was a dry run. With an operation, `done` and `failed` are 0: the operation's own counts tell how far
+         *     it is.
          */
         BulkOut: {
             /** @description messages that match, at most `max` */
@@ -1560,8 +1563,8 @@ export interface components {
         Missed: "all" | "last" | "skip";
         /**
          * NackRequest
-         * @description `delay`: the time until the next delivery, instead of the topic's back-off. `reason`: why; the bridge keeps it
-         *     with the message.
+         * @description A nack of a leased message. `delay`: the time until the next delivery, instead of the topic's back-off. `reason`:
+         *     why; the bridge keeps it with the message.
          */
         NackRequest: {
             /** @default null */
@@ -1577,8 +1580,8 @@ export interface components {
         };
         /**
          * OperationOut
-         * @description `matched`: messages that matched when the operation began. A message that no longer matches at its turn counts
-         *     neither as `done` nor as `failed`.
+         * @description A bulk operation with its counts. `matched`: messages that matched when the operation began. A message that no
+         *     longer matches at its turn counts neither as `done` nor as `failed`.
          */
         OperationOut: {
             id: string;
@@ -1777,8 +1780,8 @@ export interface components {
         };
         /**
          * PullRequest
-         * @description `max`: the most messages to take. `wait`: how long to wait for the first. `lease`: the time in which the caller
-         *     must ack the messages; by default, the time that the topic's policy sets.
+         * @description A pull of ready messages. `max`: the most messages to take. `wait`: how long to wait for the first. `lease`: the
+         *     time in which the caller must ack the messages; by default, the time that the topic's policy sets.
          */
         PullRequest: {
             /** @default 1 */
@@ -2032,7 +2035,7 @@ export interface components {
         };
         /**
          * SubscriptionOut
-         * @description A subscription. `url` null: each message names its receiver, as messages of the task wire do.
+         * @description A subscription. `url` null: each message names its receiver, for example a message of the task wire.
          */
         SubscriptionOut: {
             topic: string;

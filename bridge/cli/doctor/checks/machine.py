@@ -1,4 +1,4 @@
-"""Checks the settings and this machine."""
+"""Checks the settings and this machine: environment, ports, limits and certificates."""
 
 from __future__ import annotations
 

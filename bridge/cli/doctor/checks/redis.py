@@ -1,4 +1,4 @@
-"""Checks Redis."""
+"""Checks Redis by the state that it reports of itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks a running bridge."""
+"""Checks a running bridge by its health and its version."""
 
 from __future__ import annotations
 

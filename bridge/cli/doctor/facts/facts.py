@@ -1,4 +1,4 @@
-"""Gathers all facts once."""
+"""Gathers all facts that the doctor's checks judge."""
 
 from __future__ import annotations
 

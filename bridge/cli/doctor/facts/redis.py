@@ -1,4 +1,4 @@
-"""Asks Redis for its state."""
+"""Asks Redis for the state that it reports of itself."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Changes all messages that a filter matches."""
+"""Serves the calls that change all messages that a filter matches."""

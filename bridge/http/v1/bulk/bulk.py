@@ -59,8 +59,9 @@ class BulkMoveRequest(BulkRequest):
 
 
 class BulkOut(Answer):
-    """`operation`: the operation that changes the messages; null: the call has changed them itself, or was a dry run.
-    With an operation, `done` and `failed` are 0: the operation's own counts tell how far it is."""
+    """The result of a bulk action. `operation`: the operation that changes the messages; null: the call has changed
+    them itself, or was a dry run. With an operation, `done` and `failed` are 0: the operation's own counts tell how far
+    it is."""
 
     matched: Annotated[int, Meta(description="messages that match, at most `max`")]
     done: int

@@ -50,8 +50,8 @@ class FailedChangeOut(Answer):
 
 
 class OperationOut(Answer):
-    """`matched`: messages that matched when the operation began. A message that no longer matches at its turn counts
-    neither as `done` nor as `failed`."""
+    """A bulk operation with its counts. `matched`: messages that matched when the operation began. A message that no
+    longer matches at its turn counts neither as `done` nor as `failed`."""
 
     id: str
     action: BulkAction

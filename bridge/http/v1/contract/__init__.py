@@ -1,1 +1,1 @@
-"""Defines what requests and answers hold."""
+"""Defines the fields of the API's requests and answers."""

@@ -62,7 +62,8 @@ def changed_envelope(request: ChangeRequest, envelope: Envelope | None, max_body
     defaults of `Envelope` apply.
 
     Raises:
-        InvalidRequest, TooLarge: as `envelope_of`.
+        InvalidRequest: the body does not fit its content type.
+        TooLarge: the body has more than `max_body_bytes`.
     """
     before = envelope or Envelope()
     content_type = request.content_type or before.content_type

@@ -17,7 +17,7 @@ from bridge.model.filter import Filter, Order
 def read(query: bytes) -> dict[str, Any]:
     """Parses a query string. Returns the parameters by name: a text, or a list of texts for a repeated parameter.
 
-    A plus sign becomes a space, as in forms. `QueryInstant` reads a space before a UTC offset as a plus sign.
+    A plus sign becomes a space. `QueryInstant` reads a space before a UTC offset as a plus sign.
     """
     params: dict[str, Any] = {}
     for part in query.decode("latin-1").split("&") if query else ():

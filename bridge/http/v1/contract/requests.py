@@ -38,7 +38,7 @@ def exclusive(*fields: str, message: str) -> Refused:
 
 
 def one_of_delay_and_deliver_at(delay: int | None, deliver_at: int | None) -> None:
-    """Raises Refused unless exactly one of the two is given."""
+    """Checks that exactly one of the two is given, and raises Refused otherwise."""
     if (delay is None) == (deliver_at is None):
         raise exclusive("delay", "deliver_at", message="give exactly one of delay and deliver_at")
 
@@ -52,7 +52,7 @@ class TargetRequest(Request):
 
 
 def not_both(delay: int | None, deliver_at: int | None) -> None:
-    """Raises Refused if both are given."""
+    """Checks that at most one of the two is given, and raises Refused otherwise."""
     if delay is not None and deliver_at is not None:
         raise exclusive("delay", "deliver_at", message="give delay or deliver_at, not both")
 
@@ -106,7 +106,7 @@ class SendRequest(Request):
             raise Refused(self.delay, "must be at least the delay", "max_wait")
 
     def draft(self, topic: str, envelope: Envelope) -> Draft:
-        """Returns the message to send. `envelope`: its content, as `content.envelope_of` reads it."""
+        """Returns the message to send. `envelope`: its content, which `content.envelope_of` reads from this request."""
         return Draft(
             topic=topic,
             envelope=envelope,
@@ -165,8 +165,8 @@ class _MostPulled(Number):
 
 
 class PullRequest(Request):
-    """`max`: the most messages to take. `wait`: how long to wait for the first. `lease`: the time in which the caller
-    must ack the messages; by default, the time that the topic's policy sets."""
+    """A pull of ready messages. `max`: the most messages to take. `wait`: how long to wait for the first. `lease`: the
+    time in which the caller must ack the messages; by default, the time that the topic's policy sets."""
 
     max: _MostPulled = default(1)
     wait: Wait | None = None
@@ -180,8 +180,8 @@ class PullManyRequest(PullRequest, kw_only=True):
 
 
 class AckManyRequest(Request):
-    """Give exactly one of `receipts` and `ids`. A receipt acks only its own lease. An id acks the live message, leased
-    or not, if a consumer may have received it."""
+    """An ack of several messages. Give exactly one of `receipts` and `ids`. A receipt acks only its own lease. An id
+    acks the live message, leased or not, if a consumer may have received it."""
 
     receipts: Annotated[list[str], Meta(min_length=1, max_length=1_000)] | None = None
     ids: Annotated[list[MessageId], Meta(min_length=1, max_length=1_000)] | None = None
@@ -192,15 +192,16 @@ class AckManyRequest(Request):
 
 
 class AckRequest(Request):
-    """`receipt`: from the pull that leased the message. Without it, an ack applies to the live message, leased or not,
-    if a consumer may have received it. A nack or an extend applies to the current lease."""
+    """The lease that a call settles or extends. `receipt`: from the pull that leased the message. Without it, an ack
+    applies to the live message, leased or not, if a consumer may have received it. A nack or an extend applies to the
+    current lease."""
 
     receipt: str | None = None
 
 
 class NackRequest(AckRequest):
-    """`delay`: the time until the next delivery, instead of the topic's back-off. `reason`: why; the bridge keeps it
-    with the message."""
+    """A nack of a leased message. `delay`: the time until the next delivery, instead of the topic's back-off. `reason`:
+    why; the bridge keeps it with the message."""
 
     delay: Delay | None = None
     reason: Reason | None = None

@@ -61,7 +61,8 @@ class PulledOut(Answer):
 
 
 class BatchItem(Answer):
-    """Status 201 (accepted) or 200 (a message had this id) with `message`; any other status with `error`."""
+    """The result for one message of a batch: status 201 (accepted) or 200 (a message had this id) with `message`; any
+    other status with `error`."""
 
     status: int
     message: MessageOut | UnsetType = UNSET

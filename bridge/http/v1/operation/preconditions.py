@@ -48,7 +48,11 @@ class Precondition:
         self._tags = {match[0] for match in _TAG.finditer(given) if not match[1]}
 
     def check(self, record: Record) -> None:
-        """Raises NotAsSeen if `If-Match` lists entity tags and the record's tag is not among them."""
+        """Checks that the client has seen this version of the message.
+
+        Raises:
+            NotAsSeen: `If-Match` lists entity tags, and the record's tag is not among them.
+        """
         if self.is_given and etag(record) not in self._tags:
             state = record.state.label
             raise NotAsSeen(f"the message has another ETag by now: it is {state}; look it up again", state=state)

@@ -1,1 +1,1 @@
-"""Keeps schedules, and sends their ticks."""
+"""Serves the calls on schedules and on their ticks."""

@@ -1,4 +1,4 @@
-"""Keeps schedules, which send a message again and again."""
+"""Makes, lists, pauses and removes schedules, which send a message again and again."""
 
 from __future__ import annotations
 

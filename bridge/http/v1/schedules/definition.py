@@ -1,4 +1,4 @@
-"""Defines a schedule as clients write it."""
+"""Defines the form in which clients write a schedule."""
 
 from __future__ import annotations
 

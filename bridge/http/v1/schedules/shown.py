@@ -1,4 +1,4 @@
-"""Defines a schedule as clients read it."""
+"""Defines the form in which clients read a schedule."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class RemovedScheduleOut(Answer):
 
 
 class BackfilledOut(Answer):
-    """`ticks`: how many ticks the period has. `sent`: how many of these ticks this call sent; the others were sent
-    before. `to`: the end of the period, at most now."""
+    """The result of a backfill. `ticks`: how many ticks the period has. `sent`: how many of these ticks this call sent;
+    the others were sent before. `to`: the end of the period, at most now."""
 
     ticks: int
     sent: int

@@ -1,1 +1,1 @@
-"""Sends messages."""
+"""Serves the calls that send messages."""

@@ -1,4 +1,4 @@
-"""Defines a topic's policy as clients write it and as they read it."""
+"""Defines the forms in which clients write and read a topic's policy."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class PolicyPatch(Request):
 
 
 def _merged(former: Any, patch: Any) -> Any:
-    """Applies a merge patch as RFC 7396, section 2, defines it."""
+    """Returns the value `former` after the merge patch (RFC 7396, section 2)."""
     if not isinstance(patch, dict):
         return patch
     kept = dict(former) if isinstance(former, dict) else {}

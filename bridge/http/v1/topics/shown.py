@@ -1,4 +1,4 @@
-"""Defines a topic as clients read it."""
+"""Defines the form in which clients read a topic."""
 
 from __future__ import annotations
 

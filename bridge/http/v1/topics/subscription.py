@@ -1,4 +1,4 @@
-"""Defines a subscription as clients write it and as they read it."""
+"""Defines the forms in which clients write and read a subscription."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class FailedCallOut(Answer):
 
 
 class SubscriptionOut(Answer):
-    """A subscription. `url` null: each message names its receiver, as messages of the task wire do."""
+    """A subscription. `url` null: each message names its receiver, for example a message of the task wire."""
 
     topic: str
     url: str | None

@@ -55,10 +55,11 @@ async def patch_policy(pools: Pools, call: ApiCall) -> Response:
     """Changes fields of the topic's policy: a JSON merge patch (RFC 7396), as `application/json` or
     `application/merge-patch+json`.
 
-    A field that is left out stays as it is. Null sets it to its default, as a PUT without the field does. All bridge
-    processes follow within two seconds.
+    A field that is left out stays as it is. Null sets it to its default. All bridge processes follow within two
+    seconds.
 
-    404: there is no such topic."""
+    404: there is no such topic.
+    """
     topic, patch = call.topic, await call.body(PolicyPatch)
     return JsonAnswer(policy_out(await pools.serving(topic).topics.change_policy(topic, patch.onto)))
 

@@ -1,1 +1,1 @@
-"""Speaks the wire of camellia-delay-queue."""
+"""Serves the HTTP protocol of camellia-delay-queue to that project's clients."""

@@ -1,4 +1,5 @@
-"""Answers the six calls on messages: reads their parameters, calls the service, builds the answer."""
+"""Answers the six calls of camellia's clients on messages: reads their parameters, calls the service, builds the
+answer."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ _NEVER_MS: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """Topic and id as a client gave them, and as the bridge names them."""
+    """A message's topic and id: as a client gave them, and as the bridge names them."""
 
     given_topic: str
     given_id: str

@@ -1,6 +1,6 @@
 """Counts requests by the minute, and shows topic sizes and whether this process is online.
 
-As in the original, everything but the topic sizes concerns this process only.
+All figures but the topic sizes concern this process only, as in camellia-delay-queue.
 """
 
 from __future__ import annotations

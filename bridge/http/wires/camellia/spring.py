@@ -1,4 +1,4 @@
-"""Reads request parameters as Spring MVC's @RequestParam does, and builds Spring Boot's answer to a wrong parameter.
+"""Reads request parameters by the rules of Spring MVC's @RequestParam, and builds Spring Boot's answer to a wrong one.
 
 The query string's values come before the form's. If a name is given more than once, a string is all its values joined
 by commas. A number or a boolean is the first value. Text is read as UTF-8, whatever charset the request names.

@@ -9,18 +9,18 @@ A failed call is HTTP 200 with a code, and the SDK reads only the code:
 A missing or malformed parameter is HTTP 400. If a token does not allow the call, the answer is HTTP 401, 403 or 429,
 with the same number as code. The SDK takes any status but 200 for a failure and shows it.
 
-Oddities of the original that are kept: the second delete of a message is 404. An ack answers 200 for any msgId, and so
-does an ack=false of a message that is not leased. longPollingMsg sorts its keys and leaves nulls out.
+Oddities of camellia-delay-queue that are kept: the second delete of a message is 404. An ack answers 200 for any msgId,
+and so does an ack=false of a message that is not leased. longPollingMsg sorts its keys and leaves nulls out.
 
-Faults of the original that are fixed here:
+Faults of camellia-delay-queue that are fixed here:
 
 * `ack` may be missing and is then true.
 * ack=false makes only a leased message ready, and an ack does not change an ended message.
-* No message is early. The original releases up to 100 ms before the due time.
+* No message is early. camellia-delay-queue releases up to 100 ms before the due time.
 * The status of a message is 2 (ready) from its due time on.
 * An ack=false and the end of a lease wake long polls.
 * A batch keeps the order of the queue.
-* sendMsg refuses an empty msgId, as every other call with a msgId does.
+* sendMsg refuses an empty msgId, and so does every other call with a msgId.
 """
 
 from __future__ import annotations
@@ -167,7 +167,8 @@ def _code(error: BridgeError) -> int:
 
 
 def _reason(error: BridgeError) -> str | None:
-    """Says what is wrong with a request: field, value and limit. The original's `msg` is null for every error."""
+    """Says what is wrong with a request: field, value and limit. In camellia-delay-queue `msg` is null for every
+    error."""
     match error:
         case InvalidRequest():
             return "; ".join(

@@ -1,1 +1,1 @@
-"""Speaks the wires of Youzan's delay queue and its descendants, ouqiang and changsongl."""
+"""Serves the HTTP protocols of Youzan's delay queue and its descendants, ouqiang and changsongl, to their clients."""

@@ -4,13 +4,14 @@ Every answer on a job's path is HTTP 200 {"success", "message"}, and a pop's als
 are Gin's 404. If a token does not allow the call, the answer is HTTP 401, 403 or 429, which the client takes for a
 failure.
 
-Oddities of the original that are kept: an add of a living id is refused, also while the job is leased. An add with
-`override` is refused if there is no such job. A job with a TTR of 0 is delivered once. Text behind the JSON of a body
-is ignored.
+Oddities of changsongl's server that are kept: an add of a living id is refused, also while the job is leased. An add
+with `override` is refused if there is no such job. A job with a TTR of 0 is delivered once. Text behind the JSON of a
+body is ignored.
 
-Faults of the original that are fixed here: a job becomes ready within milliseconds of its due time. A pop is one atomic
-step, skips deleted jobs, and ends when its client disconnects. Names may contain "_"; the original accepts such names,
-and then can't pop their jobs. A pop of a job with a TTR of 0 ends the job and frees its id, also if nobody finishes it.
+Faults of changsongl's server that are fixed here: a job becomes ready within milliseconds of its due time. A pop is one
+atomic step, skips deleted jobs, and ends when its client disconnects. Names may contain "_"; changsongl's server
+accepts such names, and then can't pop their jobs. A pop of a job with a TTR of 0 ends the job and frees its id, also if
+nobody finishes it.
 """
 
 from __future__ import annotations
@@ -207,7 +208,7 @@ def _timeout_s(request: Request) -> int:
 
 
 def _moved(request: Request) -> Response:
-    """Redirects to the path without its last slash, as Gin does."""
+    """Returns a redirect to the path without its last slash."""
     query = request.scope["query_string"].decode("latin-1")
     target = quote(request.scope["path"].removesuffix("/")) + (f"?{query}" if query else "")
     return Response(status_code=301 if request.method == "GET" else 307, headers={"Location": target})

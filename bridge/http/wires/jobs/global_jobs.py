@@ -37,7 +37,8 @@ class GlobalJobs:
     """Pushes, pops and ends jobs by ids that are unique over all topics.
 
     Only `push` and `pop` refuse a topic that the caller's token does not allow; the other calls ignore such topics.
-    Every method may raise Unavailable. The outcome is then unknown, and the client repeats the call.
+    Every method raises Unavailable if a server does not answer. The outcome is then unknown, and the client repeats the
+    call.
     """
 
     def __init__(self, service: Pools) -> None:

@@ -1,4 +1,4 @@
-"""Converts jobs, as Youzan's wire and its descendants have them, to messages and back.
+"""Converts jobs of Youzan's wire and its descendants to messages and back.
 
 Each job has its own TTR (time to run): the length of its lease when one of these wires pops it. A job that nobody
 finishes is redelivered for ever. A job's topic and id may be any text (`digested_names.py`).

@@ -3,13 +3,13 @@
 Every answer is HTTP 200 with JSON as text/plain. Its `code` is 0, or 1 with the reason as `message`. If a token does
 not allow the call, the answer is HTTP 401, 403 or 429, with the same number as code.
 
-Oddities of the original that are kept: any verb is accepted. `finish` and `delete` end a job in any state, and succeed
-for any id. A pop waits up to 178 s. A job that nobody finishes is redelivered after each TTR, for ever. A push of a
-living id replaces that job, also in another topic and while it is leased.
+Oddities of ouqiang's server that are kept: any verb is accepted. `finish` and `delete` end a job in any state, and
+succeed for any id. A pop waits up to 178 s. A job that nobody finishes is redelivered after each TTR, for ever. A push
+of a living id replaces that job, also in another topic and while it is leased.
 
-Faults of the original that are fixed here: a job becomes ready within milliseconds of its due time, not at the next
-second. A pop is one atomic step; the original takes two, and a crash between them loses the job. A pop skips deleted
-jobs, and ends when its client disconnects. A space may follow the comma between topics.
+Faults of ouqiang's server that are fixed here: a job becomes ready within milliseconds of its due time, not at the next
+second. A pop is one atomic step; ouqiang's server takes two, and a crash between them loses the job. A pop skips
+deleted jobs, and ends when its client disconnects. A space may follow the comma between topics.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Serves the commands of Youzan's delay queue, as its published design has them, by POST to / or /youzan.
+"""Serves the commands of Youzan's delay queue (its published design) by POST to / or /youzan.
 
 {"command": "add", "topic", "id", "delay", "TTR", "body"}, {"command": "pop", "topic"}, {"command": "finish", "id"} and
 {"command": "delete", "id"} are Youzan's. The bridge adds {"command": "state", "id"}, which answers with delay, ready,

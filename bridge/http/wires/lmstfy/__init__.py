@@ -1,16 +1,16 @@
-"""Speaks the wire of lmstfy, API and admin port, so that clients written for lmstfy work unchanged.
+"""Serves the HTTP protocol of lmstfy, its API and its admin port, so that clients written for lmstfy work unchanged.
 
 A queue of a namespace is the topic `namespace/queue`. `tries` is the number of deliveries, which is `max_retry` + 1. A
 TTR is the length of a lease. A TTL counts from the publish.
 
-Oddities of the original that are kept: a consume checks only the characters of its names. Reading one job shows
+Oddities of lmstfy that are kept: a consume checks only the characters of its names. Reading one job shows
 `remain_tries` 0. An ack is answered 204 for any id. Sizes need no token. Adding a limit to a token that has one is HTTP
 500.
 
-Faults of the original that are fixed here:
+Faults of lmstfy that are fixed here:
 
 * A job becomes ready within milliseconds of its due time, not at the next second.
-* A consume is one atomic step. The original takes two, and a crash between them loses the job.
+* A consume is one atomic step. lmstfy takes two, and a crash between them loses the job.
 * Sizes do not count acknowledged or expired jobs.
 * An empty answer means that no job was ready.
 * A crash during a republish loses neither job.

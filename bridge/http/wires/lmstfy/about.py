@@ -15,7 +15,7 @@ _STATUS: Final = {True: "enabled", False: "disabled"}
 
 
 async def info(request: WireRequest) -> Response:
-    """Lists queues by namespace. An unknown pool gets an empty body, as in the original."""
+    """Lists queues by namespace. An unknown pool gets an empty body."""
     pool = request.query.values.get("pool", "")
     if not request.wire.has_pool(pool):
         return Response()

@@ -14,7 +14,7 @@ from bridge.model.message import State, valid_id
 
 
 async def ack(request: WireRequest, admitted: Admitted) -> Response:
-    """Ends the job. Answers 204 also if the job does not exist or has ended, as the original does."""
+    """Ends the job. Answers 204 even if the job does not exist or has ended."""
     await end_job(request, admitted)
     return nothing()
 

@@ -1,4 +1,4 @@
-"""Builds answers byte for byte as Gin writes them: Go's JSON, redirects and 404 pages."""
+"""Builds answers that equal Gin's byte for byte: Go's JSON, redirects and 404 pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes counters, gauges and histograms in Prometheus' text format, under the names of the original.
+"""Writes counters, gauges and histograms in Prometheus' text format, under lmstfy's names.
 
 The Prometheus client library can't do this: it ends the name of every counter in `_total`.
 """

@@ -1,4 +1,4 @@
-"""Counts the calls of lmstfy's wire in this process, under the metric names of the original."""
+"""Counts the calls of lmstfy's wire in this process, under lmstfy's metric names."""
 
 from __future__ import annotations
 

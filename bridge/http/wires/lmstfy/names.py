@@ -34,7 +34,8 @@ def check(namespace: str, queue: str) -> None:
 
 
 def check_queues(namespace: str, queues: str) -> None:
-    """Checks the names of a consume, which may name several queues. As in the original, lengths are not checked.
+    """Checks the names of a consume, which may name several queues. lmstfy does not check their lengths, nor does this
+    function.
 
     Raises:
         Refusal: a name has forbidden characters.

@@ -1,4 +1,4 @@
-"""Reads query parameters as Go and Gin do: numbers and booleans as `strconv`, and defaults.
+"""Reads query parameters by the rules of Go and Gin: numbers and booleans of `strconv`, and defaults.
 
 An empty number does not mean the default; it is invalid.
 """
@@ -45,8 +45,7 @@ def parse_int(digits: str) -> int:
 
 
 def pairs(encoded: str) -> Iterator[tuple[str, str]]:
-    """Yields the names and values of a query string or a form. As Go does, it skips a pair that has a semicolon or a
-    broken escape."""
+    """Yields the names and values of a query string or a form. Skips a pair that has a semicolon or a broken escape."""
     for pair in encoded.split("&"):
         if pair and ";" not in pair and not _BROKEN.search(pair):
             name, _, value = pair.partition("=")
@@ -80,6 +79,5 @@ class Query:
         return number
 
     def boolean(self, name: str) -> bool:
-        """Returns True for a value that Go's ParseBool reads as true. Any other value, or none, means False, as in the
-        original."""
+        """Returns True for a value that Go's ParseBool reads as true. Any other value, or none, means False."""
         return self.values.get(name) in _TRUE

@@ -32,7 +32,7 @@ class ApiRoute(Route):
 
 
 class ApiRouter(Router[ApiRoute]):
-    """Checks requests in the order of the original: names, pool, token. Then it runs the route's handler."""
+    """Checks a request in lmstfy's order: names, pool, token. Then runs the route's handler."""
 
     async def run(self, route: ApiRoute, request: WireRequest) -> Answered:
         admitted: Admitted | None = None

@@ -44,7 +44,7 @@ async def publish(request: WireRequest, admitted: Admitted) -> Response:
 async def republish(request: WireRequest, admitted: Admitted) -> Response:
     """Publishes the new job before it ends the old one.
 
-    The original deletes the old job first, even if it then refuses the request, and a crash in between loses the job.
+    lmstfy deletes the old job first, even if it then refuses the request, and a crash in between loses the job.
     """
     (job_id,) = await _send(request, admitted, *await _read_job(request))
     await end_job(request, admitted)

@@ -27,7 +27,7 @@ async def peek(_request: WireRequest, admitted: Admitted) -> Response:
 
 
 async def peek_job(request: WireRequest, admitted: Admitted) -> Response:
-    """Shows a job that has not ended, or a dead letter. As in the original, `remain_tries` is 0."""
+    """Shows a job that has not ended, or a dead letter. `remain_tries` is always 0 here."""
     job_id = request.params["job_id"]
     message = None
     with suppress(NotFound):
@@ -39,7 +39,7 @@ async def peek_job(request: WireRequest, admitted: Admitted) -> Response:
 
 
 async def size(_request: WireRequest, admitted: Admitted) -> Response:
-    """Counts the ready jobs."""
+    """Counts the ready jobs of the queue."""
     try:
         ready = (await admitted.service.topics.info(admitted.topic)).counts["ready"]
     except NotFound:
@@ -48,7 +48,7 @@ async def size(_request: WireRequest, admitted: Admitted) -> Response:
 
 
 async def destroy(request: WireRequest, admitted: Admitted) -> Response:
-    """Deletes the ready jobs; delayed and leased jobs stay, as in the original."""
+    """Deletes the ready jobs; delayed and leased jobs stay."""
     request.changed = await admitted.service.topics.empty_ready(admitted.topic)
     return nothing()
 

@@ -1,7 +1,7 @@
-"""Matches paths to routes as Gin does, and turns the errors of handlers into answers.
+"""Matches paths to routes by the rules of Gin, and turns the errors of handlers into answers.
 
-A request with a wrong method gets 404 and not 405, as an unknown path does in Gin. Most paths with one slash too many
-at their end are redirected to the path without it.
+A request with a wrong method gets 404 and not 405. Most paths with one slash too many at their end are redirected to
+the path without it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UNMATCHED: Final = "(no such path)"  # an unknown path may contain a token too
 @dataclass(frozen=True, slots=True)
 class Route:
     """A method and a path pattern. `method` "*" is any method. In `pattern`, `:name` is one segment and `*name` is the
-    rest of the path. As in Gin, all segments but the last may be empty: `/api//q` has an empty namespace."""
+    rest of the path. All segments but the last may be empty: `/api//q` has an empty namespace."""
 
     method: str
     pattern: str
@@ -167,7 +167,7 @@ def failure(error: Exception, request: WireRequest) -> Response:
     """Returns the answer to a request whose stage or handler raised `error`.
 
     Raises:
-        ClientDisconnect: `error` itself; the client has gone, so nobody reads an answer.
+        ClientDisconnect: `error` is this exception: the client has gone, so nobody reads an answer.
     """
     if isinstance(error, ClientDisconnect):
         raise error

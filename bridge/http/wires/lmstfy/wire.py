@@ -33,7 +33,7 @@ class Wire:
 
     @property
     def actions(self) -> Actions:
-        """Records operators' actions."""
+        """The object that records operators' actions."""
         return self._pools.default.actions
 
     def pool_names(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Answers the calls `add` and `pull` of the task wire."""
+"""Answers the calls `add` and `pull` of a delay-task service's clients."""
 
 from __future__ import annotations
 
@@ -95,7 +95,12 @@ class Calls:
 
     async def _by_id(self, topic: str, task_id: str) -> Message:
         """Returns a due task, also if it was consumed before. Consumes the task if it is waiting or ready, and has no
-        receiver. Raises NotDue or NotFound."""
+        receiver.
+
+        Raises:
+            NotDue: the task exists and is not due yet.
+            NotFound: there is no such task, or its content was not kept.
+        """
         message = await self._find(topic, task_id)
         record = message.record
         if record.state is State.WAITING and record.due_ms > self._service.serving(topic).context.store.clock.now_ms():

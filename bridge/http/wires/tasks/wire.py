@@ -1,8 +1,8 @@
-"""Serves the task wire at /delay/task/add and /delay/task/pull.
+"""Serves the HTTP protocol of a delay-task service at /delay/task/add and /delay/task/pull.
 
-Only a description of the original was found, and no source. The bridge decides what the description leaves open. Errors
+Only a description of that service was found, and no source. The bridge decides what the description leaves open. Errors
 are HTTP 200 with a code in `dm_error`. If a token does not allow the call, the answer is HTTP 401, 403 or 429, with the
-same number as code. The body is a JSON object or a form, whatever its content type.
+same number as code. The body is a JSON object or a form; the bridge ignores the content type.
 """
 
 from __future__ import annotations

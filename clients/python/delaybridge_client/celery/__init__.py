@@ -5,7 +5,7 @@
     remind.apply_async(countdown=7200)
 
 `DelayedTasks` looks up, lists, moves and deletes such tasks by their ids. When a task is due, it reaches its worker's
-queue as any other task does. So the worker needs no `install`, unless its tasks send or retry tasks with a delay.
+queue. So the worker needs no `install`, unless its tasks send or retry tasks with a delay.
 """
 
 from delaybridge_client.celery.publishing import DelayedAMQP, install

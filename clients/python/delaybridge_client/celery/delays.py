@@ -51,8 +51,8 @@ def due_at(headers: Mapping[str, Any], *, now: datetime, least: timedelta) -> da
 
 
 def key_before_native_delay(exchange: str, routing_key: str) -> str | None:
-    """Returns the original routing key of a task that Celery publishes to its native delayed delivery, as it does for
-    quorum queues on a topic exchange. None: Celery publishes the task elsewhere."""
+    """Returns the original routing key of a task that Celery publishes to its native delayed delivery. Celery does so
+    for quorum queues on a topic exchange. None: Celery publishes the task elsewhere."""
     if not exchange.startswith(_NATIVE):
         return None
     return routing_key.split(".", MAX_NUMBER_OF_BITS_TO_USE)[-1]

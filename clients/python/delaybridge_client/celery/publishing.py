@@ -1,4 +1,4 @@
-"""Publishes tasks that are due later to a bridge, and not to their queue."""
+"""Publishes tasks that are due later to a bridge in place of their queue."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def install(
     exchange: str = "delay.in",
     least: timedelta = timedelta(seconds=5),
 ) -> None:
-    """Makes the app keep its delayed tasks in a bridge. Call it after the app is configured.
+    """Makes the app keep its delayed tasks in a bridge. Call this function after the app is configured.
 
     The bridge works on the virtual host of the app's broker. `namespace`: the namespace of the bridge's topics, which
     are named `<namespace>/<queue>`. `exchange`: the bridge's exchange for delayed messages, which begins with the
@@ -58,7 +58,8 @@ class _Made(task_message):  # type: ignore[misc] # Celery has no types
 
 
 class DelayedAMQP(AMQP):  # type: ignore[misc] # Celery has no types
-    """Publishes tasks as Celery does, but delayed tasks to a bridge. `install` makes an app use this class."""
+    """Publishes delayed tasks to a bridge, and all other tasks to their queues. `install` makes an app use this
+    class."""
 
     def as_task_v2(self, *args: Any, now: datetime | None = None, **options: Any) -> _Made:
         made_at = now or self.app.now()
@@ -131,5 +132,5 @@ class DelayedAMQP(AMQP):  # type: ignore[misc] # Celery has no types
 
 
 def _name(exchange: Any) -> str:
-    """Returns the name of an exchange, which Celery's options have as text or as an object."""
+    """Returns the name of an exchange. `exchange`: from Celery's options, a text or an object."""
     return str(getattr(exchange, "name", exchange) or "")

@@ -71,13 +71,13 @@ class Delivery:
         return self._settling
 
     async def ack(self) -> bool:
-        """Acknowledges the message, which ends it. False: its lease had ended before, so the message is delivered
-        again; `on_late` gets a report.
+        """Acknowledges the message, which ends it. Returns False if its lease had ended before: the message is
+        delivered again, and `on_late` gets a report.
 
         While the bridge is away, this method tries again until the lease has ended.
 
         Raises:
-            DelaybridgeError: the bridge refused the call, such as for its token.
+            DelaybridgeError: the bridge refused the call, for example because of the token.
         """
         self._settling = True
         blocked = self._lease.blocked  # as soon as the loop runs again, so does the extension
@@ -95,11 +95,11 @@ class Delivery:
         """Gives the message back. It is delivered again after `delay`, or by default after the topic's back-off.
         Without retries left it becomes a dead letter.
 
-        False: its lease had ended before, or the bridge was away, so the message is delivered again when its lease
-        ends. In both cases `on_late` gets a report.
+        Returns False if its lease had ended before, or the bridge was away: the message is delivered again when its
+        lease ends. In both cases `on_late` gets a report.
 
         Raises:
-            DelaybridgeError: the bridge refused the call, such as for its token.
+            DelaybridgeError: the bridge refused the call, for example because of the token.
         """
         self._settling = True
         message, blocked = self.message, self._lease.blocked

@@ -43,7 +43,7 @@ class Lease:
         return f"the handler blocked the event loop for {late_s:.1f} s, so nothing extended the lease: use a thread"
 
     def release(self) -> None:
-        """Stops extending the lease."""
+        """Stops the extensions of the lease, because its message is settled."""
         self._keeping.cancel()
 
     async def _keep(self) -> None:

@@ -27,7 +27,8 @@ def consume(
     raises an error, nacks the message with the error as the reason.
 
     Raises:
-        DelaybridgeError: the bridge refused a pull, such as for its token. If no bridge answers, it tries again.
+        DelaybridgeError: the bridge refused a pull, for example because of the token. If no bridge answers, the
+            function tries again.
     """
     reports, failed = Reports(on_late), 0
     while not stop.is_set():

@@ -24,7 +24,7 @@ _MOST_POLL: Final = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """How a consumer takes messages.
+    """The terms on which a consumer takes messages.
 
     `topics`: the most urgent first. `concurrency`: the most messages held at once. `lease`: how soon a message is
     delivered again if this process dies; the consumer extends the lease of a message that takes longer. `longest`:
@@ -63,6 +63,6 @@ class Terms:
 
 
 def reason_of(error: BaseException) -> str:
-    """Returns the reason of a nack because of the error, as the message's timeline and a dead letter show it."""
+    """Returns the reason of a nack because of the error. The message's timeline and a dead letter show this text."""
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return " ".join(text.split())[:_LONGEST_REASON]

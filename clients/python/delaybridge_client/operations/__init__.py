@@ -1,7 +1,8 @@
-"""Makes operations: one function for each operation of the OpenAPI document, with its name. Nothing here does I/O.
+"""Describes the bridge's HTTP calls as `Operation` values, without I/O: one function for each operation of the OpenAPI
+document, with its name.
 
 Each function is also a method of `Client` and `SyncClient`, which makes the call. `client.every` takes the operation
-itself, as in `client.every(list_messages("orders"))`.
+itself: `client.every(list_messages("orders"))`.
 """
 
 from delaybridge_client.operations.bulk import (

@@ -1,4 +1,4 @@
-"""Makes the operations that change all messages that a filter matches."""
+"""Describes the HTTP calls that change all messages that a filter matches, as `Operation` values, without I/O."""
 
 from __future__ import annotations
 

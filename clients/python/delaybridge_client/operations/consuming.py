@@ -1,4 +1,4 @@
-"""Makes the operations of consumers: pull, ack, nack and extend."""
+"""Describes the HTTP calls of consumers as `Operation` values, without I/O: pull, ack, nack and extend."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def pull(
 def pull_by_priority(
     topics: Sequence[str], *, max: int = 1, wait: timedelta = timedelta(), lease: timedelta | None = None
 ) -> Operation[tuple[LeasedMessage, ...]]:
-    """Pulls from several topics, the most urgent first. The other arguments are those of `pull`."""
+    """Takes up to `max` ready messages of several topics, the most urgent first. Waits up to `wait` for the first
+    message. `lease` None: as long as each topic's policy says."""
     return Operation(
         method="POST",
         path="/v1/pull",
@@ -61,7 +62,8 @@ def ack_many(
 
 
 def ack(topic: str, id: str, *, receipt: str | None = None) -> Operation[Message]:
-    """Ends the message: it is not delivered again. With a receipt, only during the lease of that receipt."""
+    """Ends the message: it is not delivered again. A call with a receipt succeeds only during the lease of that
+    receipt."""
     return Operation(
         method="POST",
         path=f"{_MESSAGE}/ack",

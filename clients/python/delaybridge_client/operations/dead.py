@@ -1,4 +1,4 @@
-"""Makes the operations on dead letters."""
+"""Describes the HTTP calls on dead letters as `Operation` values, without I/O: list, replay and drop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the operations on the health of a bridge."""
+"""Describes the HTTP calls on a bridge's health and metrics as `Operation` values, without I/O."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from delaybridge_client.values.operators import Live, Ready
 
 
 def live() -> Operation[Live]:
-    """Answers as long as the bridge's process runs. The bridge asks neither RabbitMQ nor Redis."""
+    """Returns the status `ok` as long as the bridge's process runs. The bridge asks neither RabbitMQ nor Redis."""
     return Operation(method="GET", path="/health/live", read=reads(Live))
 
 

@@ -1,4 +1,4 @@
-"""Makes the operations that look up, list, move and delete messages."""
+"""Describes the HTTP calls on messages as `Operation` values, without I/O: look up, list, search, move and delete."""
 
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ def move(
 def delete(topic: str, id: str, *, release: bool = False, if_match: str | None = None) -> Operation[Message]:
     """Deletes a message. If the call returns before the message is due, no consumer gets it.
 
-    `release`: also deletes the stored body and headers, so that only a tombstone is left. `if_match`: as in `move`.
+    `release`: also deletes the stored body and headers, so that only a tombstone is left. `if_match`: the `etag` of the
+    message as you have seen it; raises `PreconditionFailed` if the message has changed since.
     """
     return Operation(
         method="DELETE",

@@ -1,4 +1,4 @@
-"""Makes the operations of operators: overview, slots, actions and sessions."""
+"""Describes the HTTP calls of operators as `Operation` values, without I/O: overview, slots, actions and sessions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def look_at_session() -> Operation[Session]:
 
 
 def open_session() -> Operation[Session]:
-    """Opens a browser's session, as the console does. The client then also has the session's cookie."""
+    """Opens a browser's session. The client then also has the session's cookie."""
     return Operation(method="POST", path=_SESSION, read=reads(Session), repeatable=False)
 
 

@@ -1,4 +1,4 @@
-"""Makes the operations on schedules."""
+"""Describes the HTTP calls on schedules as `Operation` values, without I/O: list, put, pause, backfill and others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the operations that send messages."""
+"""Describes the HTTP calls that send messages, as `Operation` values, without I/O."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def send(
     max_wait: timedelta | None = None,
     idempotency_key: str | None = None,
 ) -> Operation[SentMessage]:
-    """Sends a message, which is durable once the call returns. The arguments are those of `NewMessage`.
+    """Sends a message, which is durable once the call returns. `NewMessage` describes the other arguments.
 
     A retry has the id of the first try, so there is one message even if an answer was lost. If a live message has the
     id already, the answer is that message, and `replayed` is true.
@@ -65,8 +65,8 @@ def send_many(
 ) -> Operation[tuple[SendResult, ...]]:
     """Sends up to 1000 messages. Each is accepted or refused alone. The results are in the order of the messages.
 
-    `idempotency_key`: as in `send`. With a key, give the messages ids of your own, or keep the `NewMessage` objects for
-    the next try.
+    `idempotency_key`: a later call with this key gets the answer of the first call. With a key, give the messages ids
+    of your own, or keep the `NewMessage` objects for the next try.
     """
     return Operation(
         method="POST",

@@ -1,4 +1,5 @@
-"""Makes the operations on subscriptions."""
+"""Describes the HTTP calls on subscriptions as `Operation` values, without I/O: list, look up, subscribe and
+unsubscribe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the operations on topics and their policies."""
+"""Describes the HTTP calls on topics and their policies as `Operation` values, without I/O."""
 
 from __future__ import annotations
 

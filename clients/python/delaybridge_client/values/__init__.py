@@ -1,1 +1,1 @@
-"""Holds the values that calls take and answer with: messages, topics, policies and others."""
+"""Defines the values that calls take and return: messages, topics, policies and others."""

@@ -1,4 +1,4 @@
-"""Defines messages: as they are sent, as the bridge knows them, and as a pull hands them out."""
+"""Defines messages: new ones, stored ones and pulled ones, with the results of sends and acks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A message as the bridge knows it.
+    """A message that the bridge has, with its state.
 
     `body`: the JSON value; text for a text content type; bytes for all else. It is None if `body_kept` is false: then
     Redis did not keep it. `to`: where the message goes when it is due; None: to the topic's ready queue. `attempts`:

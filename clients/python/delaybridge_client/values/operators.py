@@ -10,7 +10,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
-    """`status` is `ok` as long as the process runs."""
+    """The answer of a bridge whose process runs. `status` is always `ok`."""
 
     status: str
 

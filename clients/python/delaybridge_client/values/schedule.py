@@ -17,7 +17,7 @@ Overlap = Literal["allow", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class ScheduledMessage:
-    """The message of each tick. Its fields mean what they mean in `NewMessage`."""
+    """The message of each tick. `NewMessage` describes the fields."""
 
     body: Any
     content_type: str | None = field(default=None, kw_only=True)
@@ -51,8 +51,8 @@ class ScheduledMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """A moment of a schedule. `at`: the moment, as in the id of the tick's message. `due_at`: when the message is due;
-    it is later than `at` by the jitter."""
+    """A moment of a schedule. `at`: the moment, which is part of the id of the tick's message. `due_at`: when the
+    message is due; it is later than `at` by the jitter."""
 
     at: datetime
     due_at: datetime

@@ -27,7 +27,7 @@ class Backoff:
         return cls(**decode.read_fields(cls, members))
 
     def as_json(self) -> Any:
-        """Returns the back-off as a request has it."""
+        """Returns the back-off as the JSON value of a request."""
         if self.steps is not None:
             return list(self.steps)
         growing = {"first": self.first, "factor": self.factor, "max": self.max}
@@ -36,7 +36,7 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How a topic treats its messages. If a field is None, the bridge's setting applies."""
+    """The rules by which a topic treats its messages. If a field is None, the bridge's setting applies."""
 
     release: Release
     max_retry: int | None
