@@ -18,13 +18,15 @@ from typing import Final
 PROJECT: Final = Path(__file__).parent.parent
 TOOLS: Final[Mapping[str, Collection[str]]] = {
     "tests/clients/examples": ("clients/examples",),
-    "tests/clients/python": ("clients/python",),
+    "tests/clients/python/test_celery.py": ("clients/python",),
+    "tests/clients/python/test_kills.py": ("clients/python",),
+    "tests/clients/python/test_restarts.py": ("clients/python",),
     "tests/clients/typescript/test_typescript.py": ("clients/typescript",),
     "tests/migrate": ("bridge/cli/migrate", "bridge/door", "topology"),
-    "tests/tools/backup": ("bridge/backup", "bridge/store/lua", "bridge/store/messages"),
+    "tests/tools/backup": ("bridge/backup", "bridge/cli/backup.py", "bridge/model", "bridge/store"),
     "tests/tools/benchmarks/test_quick.py": ("benchmarks",),
     "tests/tools/client": ("clients/python",),
-    "tests/tools/console": ("bridge/http/console",),
+    "tests/tools/console": ("bridge/http/console", "bridge/http/v1"),
     "tests/tools/local": ("bridge/local",),
     "tests/tools/manifests": ("deploy",),
     "tests/tools/prometheus": ("bridge/metrics", "deploy"),
@@ -32,7 +34,7 @@ TOOLS: Final[Mapping[str, Collection[str]]] = {
     "tests/tools/test_json_output.py": ("Makefile", "benchmarks", "tests/soak", "tests/torture"),
     "tests/tools/topology": ("bridge/cli/topology.py", "topology"),
     "tests/tools/torture/test_run.py": ("tests/torture", "tests/judging.py", "tests/life.py"),
-    "tests/tools/upgrade": ("bridge/broker/copies", "bridge/store/lua"),
+    "tests/tools/upgrade": ("bridge/broker", "bridge/store"),
 }
 """What each file or folder of tests is about, beside itself."""
 

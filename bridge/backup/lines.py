@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import fields
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -31,7 +30,21 @@ _READABLE: Final = (1, FORMAT)
 Line = Mapping[str, Any]
 
 _STATES: Final = {state.label: state for state in SHOWN_STATES}
-_NUMBERS: Final = tuple(field.name for field in fields(Record) if field.type == "int")
+# In the order of the fields of `Record`. Every backup has these members; a reader gives later ones a default.
+_NUMBERS: Final = (
+    "epoch",
+    "nonce",
+    "created_ms",
+    "due_ms",
+    "expires_ms",
+    "attempts",
+    "max_retry",
+    "arrives_ms",
+    "last_ms",
+    "lease_until_ms",
+    "ended_ms",
+    "forget_ms",
+)
 _PARTS: Final = ("spec", "message", "state")
 
 

@@ -23,7 +23,7 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | Non
     finally:
         working.cancel()
         leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
+        await asyncio.wait((working, leaving))
 
 
 async def _gone(receive: Receive) -> None:

@@ -1,9 +1,9 @@
 """Loads the Lua scripts from `lua/`. The header of a script, the comment at its top, is its contract.
 
-The `KEYS:` and `ARGV:` lines of the header decide in which order a caller's named arguments are sent, so contract and
-call cannot differ. A `KEYS:` line that says only `message` means the keys in the header of `_record.lua`. The bridge
-puts the functions that a script uses in front of the script: from `_moments.lua`, and with such a line from
-`_record.lua`.
+The `KEYS:` and `ARGV:` lines of the header decide in which order a caller's named arguments are sent. Frequent calls
+give their arguments in order, and tests compare these with the header. A `KEYS:` line that says only `message` means
+the keys in the header of `_record.lua`. The bridge puts the functions that a script uses in front of the script: from
+`_moments.lua`, and with such a line from `_record.lua`.
 """
 
 from __future__ import annotations

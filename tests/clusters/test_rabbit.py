@@ -204,6 +204,7 @@ async def test_stranded_queue_is_named_and_has_its_messages_after_the_nodes_were
 ) -> None:
     apis = [Api(own, bridge.url) for bridge in scene.bridges]
     probe = Probe(apis)
+    await started(*scene.cluster.nodes)  # some are down if an earlier test failed
     await probe.accepted()
     await apis[0].sent(STRANDED, "kept", delay=2_000)
     while (await apis[0].look(STRANDED, "kept"))["state"] != "ready":

@@ -1,4 +1,4 @@
--- Compares moments of creation, which tell the messages of an id apart.
+-- Decides by epochs, nonces and moments of creation which message of its id a copy belongs to.
 
 -- Whether a copy has the moment of creation of a message. A copy from an earlier bridge version names only the end of
 -- the second in which its message was created.

@@ -54,7 +54,7 @@ class Claim(NamedTuple):
     by: str
 
     def record(self, draft: Draft, created_ms: int) -> Record:
-        """Returns the record that lua/schedule.lua would make at this moment, if the id were free."""
+        """Returns the record with which a send enters its message without a claim. `created_ms`: this moment."""
         due_ms = created_ms + (draft.delay_ms or 0) if draft.deliver_at_ms is None else draft.deliver_at_ms
         return Record(
             topic=draft.topic,

@@ -5,7 +5,6 @@ from typing import Any
 import httpx2
 import pytest
 
-from bridge.http.v1.contract.requests import SendRequest
 from bridge.http.v1.contract.scalars import PATH_STEP
 from bridge.model.durations import DURATION_FORMS, INSTANT_FORMS, error_of_seconds
 from bridge.model.errors import Conflict, InvalidRequest, StoreUnavailable
@@ -15,7 +14,21 @@ from bridge.settings.settings import Settings
 
 PATH = "/v1/topics/orders/messages"
 LIMIT = 86_313_600_000
-FIELDS = [*SendRequest.__struct_fields__]
+FIELDS = [
+    "body",
+    "body_base64",
+    "content_type",
+    "headers",
+    "id",
+    "delay",
+    "deliver_at",
+    "ttl",
+    "max_retry",
+    "labels",
+    "to",
+    "if_exists",
+    "max_wait",
+]
 EXCLUSIVE = "exactly one"
 TOPIC_FORM = "must be a name or namespace/name, each of 1-100 characters from A-Z a-z 0-9 _ . -"
 ID_FORM = '1-200 printable ASCII characters without "/"'

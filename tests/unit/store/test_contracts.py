@@ -305,6 +305,29 @@ def test_a_messages_bucket_is_the_same_in_every_process_and_version() -> None:
     assert [Keys("delay", 16).bucket(message_id) for message_id in ids] == [10, 0, 13]
 
 
+def test_a_record_and_a_draft_are_sent_where_the_header_names_their_fields() -> None:
+    records = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
+    stored = a_record(epoch=1, nonce=2, created_ms=3, due_ms=4, expires_ms=5, max_retry=6, labels="l")
+    sent = {
+        "schedule": records.schedule(draft(delay_ms=1, labels="l"), claim(ttl_ms=2, max_retry=3, nonce=4, by="b")),
+        "confirm": records.confirm(stored, ready=True, answer_by_ms=7, envelope=b"e"),
+        "enter": records.enter(stored, direct=True, instant=False, envelope=b"e", by="b"),
+    }
+    own = {name: dict(zip(call.script.args[5:], call.args[5:], strict=True)) for name, call in sent.items()}
+    assert own == {
+        "schedule": {
+            "mode": "in", "when_ms": 1, "ttl_ms": 2, "max_retry": 3, "nonce": 4, "fresh": 1, "given": "l", "by": "b",
+        },
+        "confirm": {
+            "epoch": 1, "nonce": 2, "created_ms": 3, "ready": 1, "direct": 0, "answer_by_ms": 7, "envelope": b"e",
+        },
+        "enter": {
+            "nonce": 2, "created_ms": 3, "due_ms": 4, "expires_ms": 5, "max_retry": 6, "direct": 1, "instant": 0,
+            "envelope": b"e", "given": "l", "by": "b",
+        },
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("name", "given", "own"),
     [

@@ -90,21 +90,23 @@ def file_handles(facts: Facts) -> Verdict:
     managed = facts.management
     if not isinstance(managed, Managed):
         return _not_managed(managed)
-    overview, nodes = managed.answers["overview"], managed.answers["nodes"]
+    overview = managed.answers["overview"]
     if isinstance(overview, Missing):
         return overview
-    if isinstance(nodes, Missing):
-        return nodes
     if int(overview["rabbitmq_version"].partition(".")[0]) >= _WITHOUT_HANDLES:
         return ()
+    nodes = managed.answers["nodes"]
+    if isinstance(nodes, Missing):
+        return nodes
+    limits = {node["name"]: node["fd_total"] for node in nodes if "fd_total" in node}
+    if not limits:
+        return Missing("the management API does not show the nodes' file handles yet")
     queues = overview["object_totals"]["queues"]
     reserved = queues * _HANDLES_PER_QUEUE
     return [
-        Fault(
-            f"{queues:,} queues reserve {reserved:,} of {node['fd_total']:,} file handles of {node['name']}", "warning"
-        )
-        for node in nodes
-        if "fd_total" in node and reserved > node["fd_total"] * _MANY  # a node that has just started lacks it
+        Fault(f"{queues:,} queues reserve up to {reserved:,} of {limit:,} file handles of {node}", "warning")
+        for node, limit in limits.items()
+        if reserved > limit * _MANY
     ]
 
 

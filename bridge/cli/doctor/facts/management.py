@@ -95,8 +95,9 @@ async def _answer(api: Management, path: str, vhost: str) -> Any:
     try:
         return await api.get(path.replace("VHOST", quoted(vhost)))
     except httpx2.HTTPError as error:
-        if isinstance(error, httpx2.HTTPStatusError) and error.response.status_code == _CHECK_FAILED:
-            return error.response.json()
+        answer = error.response if isinstance(error, httpx2.HTTPStatusError) else None
+        if answer is not None and answer.status_code == _CHECK_FAILED and path.startswith("health/checks/"):
+            return answer.json()
         asked = path.partition("?")[0].replace("VHOST", vhost)
         return Missing(f"the management API at {api.where} does not answer /api/{asked}: {_reason(error)}")
 

@@ -94,14 +94,14 @@ class DelayedAMQP(AMQP):  # type: ignore[misc] # Celery has no types
             raise InvalidArgument(
                 "broker_transport_options: set confirm_publish, or the broker may lose a task that waits"
             )
-        led = {name: value for name, value in options.items() if name not in _REPLACED} | {
+        routed = {name: value for name, value in options.items() if name not in _REPLACED} | {
             "exchange": self._setting("exchange"),
             "exchange_type": "topic",
             "routing_key": topic_of(self._setting("namespace"), destination.queue),
             "declare": options.get("declare") or list(destination.declare),
             "message_id": headers["id"],
         }
-        return message._replace(headers=delayed_headers(headers, moment, destination)), led
+        return message._replace(headers=delayed_headers(headers, moment, destination)), routed
 
     def _destination(self, options: dict[str, Any]) -> Destination | None:
         """Returns the destination to which Celery would publish the task. None: Celery uses its native delayed
