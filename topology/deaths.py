@@ -77,8 +77,8 @@ def latest_death(headers: Mapping[str, Any] | None) -> tuple[str, str] | None:
 
 
 def strip(headers: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns the headers without `BROKER_HEADERS` and `HOLDING`. RabbitMQ would take them for its own: it would count
-    on from a published `x-delivery-count`, for example."""
+    """Returns the headers without `BROKER_HEADERS` and `HOLDING`. Consumers would take them for RabbitMQ's: it passes a
+    published `x-delivery-count` on, for example, until a delivery fails."""
     return {name: value for name, value in (headers or {}).items() if name not in BROKER_HEADERS and name != HOLDING}
 
 
