@@ -38,7 +38,7 @@ PREFETCH: Final = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Drained:
-    """The number of moved messages by the old queue that they came from."""
+    """The result of a drain. `moved`: how many messages left each old queue, by the queue's name."""
 
     moved: Mapping[str, int]
 

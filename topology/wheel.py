@@ -165,8 +165,8 @@ def parse_key(key: str) -> WheelKey | None:
 
 
 def fault_of_key(key: str) -> str:
-    """Says what is wrong with a routing key that `parse_key` can't parse, such as a digit with its value and its
-    limit."""
+    """Returns what is wrong with a routing key that `parse_key` can't parse. For a wrong number, the text names the
+    hand, the value and the limit."""
     *words, rest = key.split(".", len(HANDS))
     if len(words) < len(HANDS):
         return f"it has {len(words) + 1} of 8 parts"

@@ -95,8 +95,8 @@ class NotAllowed(Refused):
 
 
 class TooManyTopics(Refused):
-    """The topic is new, and the token may make no more topics. `made`: how many topics that the token made exist now in
-    the pool. `limit`: how many of them may exist at once."""
+    """The topic is new, and the token has reached its limit of topics. `made`: the number of topics in the pool now
+    that the token created. `limit`: the largest number of such topics."""
 
     kind = "too_many_topics"
 

@@ -180,7 +180,8 @@ def problem_of(
 
 
 def shown(value: Any) -> Any:
-    """Returns a wrong value for an answer that repeats it. Cuts a long value."""
+    """Shortens a value from the request, so that an error answer can show it. A text or JSON longer than
+    `_SHOWN_CHARACTERS` is cut, and ends with `…`. A shorter value is returned unchanged."""
     text = value if isinstance(value, str) else exact_json.dumps(value).decode()
     return text[:_SHOWN_CHARACTERS] + "…" if len(text) > _SHOWN_CHARACTERS else value
 

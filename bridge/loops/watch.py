@@ -49,9 +49,10 @@ class Watch:
         return [finding for finding in self.findings if finding.severity == "error"]
 
     async def run(self) -> NoReturn:
-        """Inspects at the start, and then every `BRIDGE_VERIFY_EVERY`, unless this setting is 0. Tries again every
-        second while a server is away. While a finding breaks a promise, inspects again after a second, or after five
-        times the inspection's duration if that is longer."""
+        """Inspects RabbitMQ and Redis at the start, and then every `BRIDGE_VERIFY_EVERY`. 0: only at the start. While a
+        finding breaks a promise, the next inspection comes sooner: after a second or five times the last inspection's
+        duration, whichever is longer, but never later than the setting. While a server is away, the loop retries every
+        second, or every `BRIDGE_VERIFY_EVERY` if that is shorter."""
         await retrying(self.status, self._inspect)
 
     async def _inspect(self) -> float | None:

@@ -1,4 +1,4 @@
-"""Limits how long a call to a server may last, and extends the limit once if this process stood still."""
+"""Limits how long a call to a server may last, and extends the limit once if this process was paused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from types import TracebackType
 from typing import Final
 
-STALLED_S: Final = 0.25  # a timer that comes so much too late shows that this process stood still
+STALLED_S: Final = 0.25  # a timer that comes so much too late shows that this process was paused
 
 
 class TimeLimit:

@@ -68,9 +68,10 @@ class Store:
         clock: StoreClock | None = None,
         unnamed: Unnamed | None = None,
     ) -> None:
-        """`keys`: the keyspace of messages; `agree` checks its number of buckets before the first script of a message.
-        None: no check. `timeout_ms`: the time limit of a call. `clock`, `unnamed`: objects that another store of this
-        Redis shares with this one. None: new objects.
+        """`keys`: the names of the messages' keys. Before the first script that uses a topic's index, `agree` compares
+        the number of index buckets in `keys` with the number in Redis. None: no comparison. `timeout_ms`: the time
+        limit of a call. `clock`, `unnamed`: objects that another store of this Redis shares with this one. None: new
+        objects.
 
         Raises:
             ValueError: the URL is malformed (`settings/redis_url.py` lists its forms).
@@ -91,7 +92,8 @@ class Store:
 
     @property
     def troubled_s(self) -> float:
-        """The moment of `monotonic()` at which a call of any server last failed or had no answer in time."""
+        """The moment of `monotonic()` at which a call to any server last failed or had no answer in time. `-inf`: there
+        was none."""
         return max((breaker.troubled_s for breaker in self._servers.breakers), default=-inf)
 
     async def run(self, calls: Sequence[Call[Answer]], until_s: float | None = None) -> list[Answer]:

@@ -148,8 +148,8 @@ class _Origin:
 
 
 def _origin(headers: Mapping[str, Any], within: str = "") -> _Origin | None:
-    """Returns the parent or the link of a new span. None: the message has no trace context, or nobody records its
-    trace."""
+    """Returns the trace context of a new span: the earlier span of the delivery (`within`) as parent, else the sender's
+    span (`headers`) as link. None: there is no such context, or its trace is not sampled."""
     # The parent must not be a span of the calling task.
     nothing = Context()
     if (earlier := context.read(within)) is not None:

@@ -43,7 +43,7 @@ def stage(exchange: OldExchange, begun: Mapping[str, Unsettled], names: Names) -
 def status(
     facts: Facts, begun: Mapping[str, Unsettled], held: Mapping[str, int | None], names: Names
 ) -> list[dict[str, object]]:
-    """Returns a row for each exchange. `begun`: replacements that have not ended, by exchange. `held`: by exchange, how
+    """Returns a row for each exchange. `begun`: the exchanges whose replacement has not ended. `held`: by exchange, how
     many messages the plugin held at the replacement; None: unknown."""
     return [
         {
@@ -90,7 +90,7 @@ def of_letters(letters: Mapping[str, int] | None, paused: Sequence[str]) -> Iter
 
 
 def of_plugin(facts: Facts, begun: Mapping[str, Unsettled], held: Mapping[str, int | None]) -> str:
-    """Says whether the plugin may be switched off, and why not. `begun`: replacements that have not ended, by exchange.
+    """Says whether the plugin may be switched off, and why not. `begun`: the exchanges whose replacement has not ended.
     `held`: by exchange, how many messages the plugin held at the replacement; None: unknown."""
     if facts.plugin_is_on is None:
         return "plugin: unknown, as a file does not say whether it is on. --management-url asks RabbitMQ."

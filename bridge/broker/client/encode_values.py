@@ -1,7 +1,7 @@
-"""Encodes texts, and the values of headers, as AMQP 0-9-1 writes them. Pure.
+"""Encodes texts and header values for AMQP 0-9-1. Pure.
 
-pamqp encodes single values of rare types. It would refuse bytes, which are a text that is not UTF-8. It would round
-floats to 32 bits, and cut a name to 128 bytes. So tables and arrays are encoded here.
+This module encodes tables, arrays, floats and bytes itself, and leaves rare types to pamqp. pamqp rounds floats to 32
+bits, cuts names to 128 bytes, and refuses `bytes`. Here `bytes` hold a text that is not valid UTF-8.
 """
 
 from __future__ import annotations

@@ -40,10 +40,9 @@ class Due:
     """A copy out of the wheel.
 
     `tag`: the delivery tag. `original`: the message as it was delivered, or the copy itself if the copy came in a
-    bundle. The checkpoint puts `original` aside if the copy can't be published. `stranded_ms`: the rest of the delay
-    that the routing key names, if a slot on the copy's way was missing; else 0. `kind`: the kind that the routing key
-    names. `waited_ms`: how many ms the copy has waited in the wheel, if it has waited its whole delay; None: it may
-    have waited less.
+    bundle. The checkpoint puts `original` aside if the copy can't be published. `stranded_ms`: the delay that was left
+    when a slot on the copy's way was missing; 0 if none was. `kind`: the kind that the routing key names. `waited_ms`:
+    the whole delay, in ms, that the copy has waited in the wheel. None: it may have waited less.
     """
 
     tag: int
@@ -109,9 +108,9 @@ class Bundle:
     """A message out of the wheel that holds `count` copies of one kind. It is opened when its earliest copy is due, at
     `due_ms`.
 
-    `tag`: the delivery tag. `original`: the message as it was delivered. `stranded_ms`: the rest of the delay that the
-    routing key names, if a slot on the bundle's way was missing; else 0. `waited_ms`: how many ms the earliest copy has
-    waited in the wheel, if that was its whole delay; else None.
+    `tag`: the delivery tag. `original`: the message as it was delivered. `stranded_ms`: the delay that was left when a
+    slot on the bundle's way was missing; 0 if none was. `waited_ms`: the whole delay of the earliest copy, in ms. None:
+    the copy may have waited less.
     """
 
     tag: int

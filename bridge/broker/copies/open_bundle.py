@@ -24,12 +24,12 @@ _TOGETHER_MS: Final = 10  # a batch takes about as long, so copies that are due 
 class OpenBundle:
     """The copies of a bundle that are not taken yet. They stay encoded, as decoded copies take far more memory.
 
-    `tag`: the bundle's delivery tag. `topic`, `kind`: the topic and the kind of all copies. `stranded_ms`: the rest of
-    the delay that the bundle's routing key names, if a slot on its way was missing; else 0. `body`: the bundle's body.
-    `waited_ms`: how many ms the earliest copy has waited in the wheel, if that was its whole delay; else None.
-    `parked_kind`: the kind that copies get when they go into a new bundle.
+    `tag`: the bundle's delivery tag. `topic`, `kind`: the topic and the kind of all copies. `stranded_ms`: the delay
+    that was left when a slot on the bundle's way was missing; 0 if none was. `body`: the bundle's body. `waited_ms`:
+    the whole delay of the earliest copy, in ms. None: the copy may have waited less. `parked_kind`: the kind that
+    copies get when they go into a new bundle.
 
-    The methods take the moment by this process's monotonic clock, in ms, as Redis' clock may be set meanwhile.
+    `own_ms` in the methods is now by this process's monotonic clock, in ms. Redis' clock may be set between two calls.
     """
 
     tag: int

@@ -23,7 +23,8 @@ class WrongHead(Exception):
 
 
 class Offered(Protocol):
-    """The owner of a request parser, which knows the head that has just arrived."""
+    """The connection that owns a `RequestParser`. It can write the head that has just arrived without the offer of
+    another protocol (`Upgrade`)."""
 
     def without_offer(self) -> bytes:
         """Returns the bytes of the head that has just arrived, without the offer of another protocol."""

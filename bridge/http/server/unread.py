@@ -16,14 +16,14 @@ _READY: Final = "/health/ready"  # its answer says whether a send would succeed 
 
 
 class UnreadAnswers:
-    """Counts the bytes of answers that clients have not read. A connection whose client has not read its answer begins
-    no further request.
+    """Counts the bytes of answers that clients have not read, over all connections of the process. A connection starts
+    no further request while its client has not read the last answer.
 
-    At the limit, the server refuses requests for a page of messages with 503, before the application sees them. It
-    refuses a pull before the pull takes a message. The messages that a pull takes count at once. Other answers count
-    only once they are written. So at most two calls make pages at a time. A further quarter of the limit is reserved
-    for small answers. Beyond this reserve, the process is not ready. The server then refuses all requests except
-    `/health/live` and `/metrics`.
+    `limit_bytes`: from this total on, the server answers pages of messages and pulls with 503. A refused pull has taken
+    no message. From a quarter above the limit on, the server refuses all requests except `/health/live` and `/metrics`.
+
+    The bodies that a pull takes are added to the total at once. Any other answer is added only after it was written.
+    Many pages at once could therefore exceed the limit unseen, so at most two are made at a time.
     """
 
     def __init__(self, limit_bytes: int) -> None:

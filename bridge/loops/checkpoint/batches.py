@@ -146,7 +146,7 @@ class Batches:
         an answer that this version has no rule for.
 
         Raises:
-            StoreUnavailable: Redis did not answer.
+            StoreUnavailable: one of the results is this error; Redis did not answer.
         """
         done = Done([], [(item, self._store.clock.now_ms() + _UNNAMED_MS) for item in unnamed], [])
         for case in cases:

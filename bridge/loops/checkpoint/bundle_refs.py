@@ -22,7 +22,8 @@ class BundleRefs:
         return not self.copies or self.copies + copies <= self._most
 
     def opened(self, tag: int, copies: int) -> None:
-        """Notes a bundle that was opened."""
+        """Starts to count the unfinished copies of an opened bundle. `tag`: its delivery tag. `copies`: how many it
+        holds."""
         self._unfinished[tag] = copies
 
     def read(self, copies: int) -> None:

@@ -117,14 +117,13 @@ class _Search:
         return at + 1 < len(self.ids)
 
     def decided(self, at: int) -> _Decided:
-        """Returns the work that settles the dead letter whose record is expected under `ids[at]`, the id number `at`
-        of its possible ids."""
+        """Returns the work that settles the dead letter whose record is expected under `ids[at]`."""
         return _Decided(self, at, self.decide(replace(self.letter, id=self.ids[at])))
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Looks for the dead letter's record under `ids[at]`, the id number `at` of its possible ids. `free`: the index
+    """Looks for the dead letter's record under `ids[at]`. `free`: the index
     of the first earlier id without a record; None: all earlier ids have one. `is_passed`: a record under an earlier id
     shows that the dead letter had moved on or was settled."""
 
@@ -166,9 +165,8 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """One try to settle a dead letter whose record is expected under `ids[at]`, the id number `at` of its possible
-    ids. If a new message has taken this id meanwhile, `after` returns the search under the next id. After the last id,
-    the copy is acknowledged."""
+    """One try to settle a dead letter whose record is expected under `ids[at]`. If a new message has taken this id
+    meanwhile, `after` returns the search under the next id. After the last id, the copy is acknowledged."""
 
     search: _Search
     at: int

@@ -107,7 +107,8 @@ class Dispatcher:
         await self._close()
 
     async def _round(self) -> bool:
-        """Does the next piece of work. Returns False if no pull has come for a while, so the dispatcher ends."""
+        """Takes or deals messages for the waiting pulls once. Returns False if no pull has come for a while, so the
+        dispatcher ends."""
         self._changed.clear()
         if not self._open():
             return await self._idle()

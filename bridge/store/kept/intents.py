@@ -50,8 +50,9 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An intent that a session has noted. `ended`: the session has ended. RabbitMQ then redelivers the message, and
-    every redelivery with the intent's fingerprint may be that message."""
+    """An intent of another ingress session, found in Redis. `note`: the key of the intent. `ended`: the other session
+    has ended, so RabbitMQ redelivers the message of the intent. A redelivery with an equal fingerprint may be this
+    message, or another one with equal content."""
 
     session: str
     note: Note
