@@ -56,10 +56,11 @@ async def test_gets_from_missing_queues_disturb_no_get_over_the_same_channels(st
         assert broker.consuming.generation == 1
 
 
+@pytest.mark.parametrize("since", ["before the look", "the look"])
 async def test_letters_are_replayed_from_their_records_while_their_queue_is_declared_again(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, since: str
 ) -> None:
-    topic = "declared-again"
+    topic = f"declared-again-since-{since.replace(' ', '-')}"
     begun, going_on = asyncio.Event(), asyncio.Event()
     taken: list[str] = []
     async with running(stage, **PATIENCE) as service:
@@ -84,15 +85,28 @@ async def test_letters_are_replayed_from_their_records_while_their_queue_is_decl
         monkeypatch.setattr(taker, "take", noted)
         await delete(service, f"dead.{topic}")
         declared._dead.declared.discard(topic)
-        declaring = asyncio.create_task(declared.ensure_dead(topic))
-        await begun.wait()
+        depth, declares = declared.depth, []
+
+        async def declare_again() -> None:
+            declares.append(asyncio.create_task(declared.ensure_dead(topic)))
+            await begun.wait()
+
+        async def looked(queue: str) -> int:
+            if not declares:
+                await declare_again()
+            return await depth(queue)
+
+        monkeypatch.setattr(declared, "depth", looked)
+        if since == "before the look":
+            await declare_again()
 
         assert await service.dead.head(topic) is None
+        assert len(declares) == 1
         assert await service.dead.replay_many(topic, 1) == 1
         assert await service.dead.drop_many(topic, 1) == 1
 
         going_on.set()
-        await declaring
+        await asyncio.gather(*declares)
     assert f"dead.{topic}" not in taken
 
 

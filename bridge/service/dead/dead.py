@@ -298,11 +298,12 @@ class Dead:
         if depth:
             return True
         # RabbitMQ also counts no messages while a queue has no leader. A get from a new queue would end the connection
-        # then. If the queue is old, Redis lists its dead letters. Redis also lists those of a deleted queue.
+        # then. If the queue is old, Redis lists its dead letters. Redis also lists those of a deleted queue, which this
+        # process may have begun to declare since the look above.
         page = await self._lookup.page(
             topic, states=[State.DEAD], due_after_ms=None, due_before_ms=None, limit=1, cursor=None
         )
-        return bool(page.items)
+        return bool(page.items) and not self._declared.is_declaring_dead(topic)
 
     async def _dead(self, topic: str, message_id: str) -> Message:
         message = await self._lookup.get(topic, message_id)
