@@ -1,0 +1,1 @@
+"""Simulates what the bridge talks to, for tests that repeat exactly."""

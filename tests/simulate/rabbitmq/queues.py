@@ -1,0 +1,343 @@
+"""Keeps messages in queues: delivers them, expires them, and lets them die."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Protocol
+
+from tests.simulate.rabbitmq.backlog import Backlog
+from tests.simulate.rabbitmq.clock import Timer
+from tests.simulate.rabbitmq.dead_letters import Forwarder, dead_letter, without_cycles
+from tests.simulate.rabbitmq.message import Entry, Message
+from tests.simulate.rabbitmq.queue_arguments import Settings
+from tests.simulate.rabbitmq.state import State
+from tests.simulate.rabbitmq.tables import Properties, Table, whole
+
+_SOFT_LIMIT = 0.8  # a quorum queue that refuses publishes takes them again below this part of its limit
+_LEAST_TTL_MS = 1  # in which a consumer gets a message that may not wait
+
+
+class Taker(Protocol):
+    """A consumer, as a queue sees it."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the consumer takes another message."""
+        ...
+
+    def deliver(self, entry: Entry) -> None: ...
+
+    def queue_gone(self) -> None:
+        """Learns that the queue was deleted."""
+        ...
+
+
+class Queue:
+    """A queue. `owner`: the connection to which it is exclusive. `refuses`: a fault: it refuses all publishes."""
+
+    def __init__(
+        self,
+        state: State,
+        name: str,
+        *,
+        durable: bool,
+        auto_delete: bool,
+        owner: object | None,
+        arguments: Table,
+        settings: Settings,
+    ) -> None:
+        self.name = name
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.owner = owner
+        self.arguments = arguments
+        self.settings = settings
+        self.declared_ms = state.clock.now_ms
+        self.refuses = False
+        self.exclusive_consumer = False
+        self._state = state
+        self._ready = Backlog(quorum=settings.quorum, levels=state.rules.levels)
+        self._letters = Forwarder(state, self._died)
+        self._takers: deque[Taker] = deque()
+        self._order = 0
+        self._is_over = self._is_serving = self._is_gone = False
+        self._expiry: Timer | None = None
+        self._unused: Timer | None = None
+        self._available = True
+        self._later: list[Callable[[], None]] = []
+        self.used()
+
+    @property
+    def depth(self) -> int:
+        """How many messages are ready."""
+        return len(self._ready)
+
+    @property
+    def letters(self) -> int:
+        """How many dead letters wait to be confirmed by other queues."""
+        return len(self._letters)
+
+    @property
+    def consumers(self) -> int:
+        return len(self._takers)
+
+    # Faults
+
+    @property
+    def available(self) -> bool:
+        """Whether the queue has a leader. Without one it answers nothing, and does what it was asked for later."""
+        return self._available
+
+    def lose_leader(self) -> None:
+        self._available = False
+
+    def elect_leader(self) -> None:
+        """Does all that the queue was asked for meanwhile."""
+        self._available = True
+        later, self._later = self._later, []
+        for call in later:
+            call()
+        self._serve()
+
+    def when_available(self, call: Callable[[], None]) -> None:
+        """Calls `call` now, or when the queue has a leader."""
+        if self._available:
+            call()
+        else:
+            self._later.append(call)
+
+    # Messages
+
+    def enqueue(self, message: Message, answered: Callable[[bool], None]) -> None:
+        """Adds a message. `answered`: called with whether the queue has taken it."""
+        self.when_available(lambda: self._enqueue(message, answered))
+
+    def _enqueue(self, message: Message, answered: Callable[[bool], None]) -> None:
+        if self._is_gone:
+            answered(True)  # the channel takes the end of a queue for its confirm
+            return
+        if self.refuses or self._must_refuse():
+            answered(False)
+            return
+        self._order += 1
+        ttls = [ttl for ttl in (self.settings.ttl_ms, message.expiration_ms) if ttl is not None]
+        entry = Entry(message=message, order=self._order, failed=message.failed if self.settings.quorum else 0)
+        if ttls:
+            entry.expires_ms = self._state.clock.now_ms + max(_LEAST_TTL_MS, min(ttls))
+        self._ready.add(entry)
+        answered(True)
+        self._serve()
+        while self._is_over_limit() and not self.settings.rejects and (head := self._ready.pop()) is not None:
+            self._die(head, "maxlen")
+        self._serve()
+
+    def _must_refuse(self) -> bool:
+        if not self.settings.rejects:
+            return False
+        if not self.settings.quorum:
+            return self._is_over_limit(more=1)
+        if self._is_over_limit():
+            self._is_over = True
+        elif self._is_over and not self._is_over_limit(part=_SOFT_LIMIT):
+            self._is_over = False
+        return self._is_over
+
+    def _is_over_limit(self, *, more: int = 0, part: float = 1.0) -> bool:
+        most, most_bytes = self.settings.most, self.settings.most_bytes
+        return (most is not None and len(self._ready) + more > most * part) or (
+            most_bytes is not None and self._ready.bytes + more > most_bytes * part
+        )
+
+    def take(self) -> Entry | None:
+        """Removes the next message, as `basic.get` does. None: the queue is empty."""
+        self.used()
+        self._expire()
+        entry = self._ready.pop()
+        self._serve()
+        return entry
+
+    def settled(self) -> None:
+        """Learns that a consumer has acknowledged messages, so it may have room."""
+        self.when_available(self._serve)
+
+    def give_back(self, entries: Iterable[Entry], *, failed: bool) -> None:
+        """Takes messages back. `failed`: the deliveries count towards the limit."""
+        entries = [*entries]
+        self.when_available(lambda: self._give_back(entries, failed=failed))
+
+    def _give_back(self, entries: Iterable[Entry], *, failed: bool) -> None:
+        limit = self.settings.delivery_limit
+        for entry in entries:
+            entry.acquired += 1
+            entry.failed += failed
+            if limit is not None and entry.failed > limit:
+                self._die(entry, "delivery_limit")
+            elif not self._is_gone:
+                self._ready.give_back(entry)
+        self._serve()
+
+    def reject(self, entries: Iterable[Entry]) -> None:
+        """Takes messages that a consumer does not want back: they die."""
+        entries = [*entries]
+        self.when_available(lambda: self._reject(entries))
+
+    def _reject(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            entry.failed += self._state.rules.keeps_count
+            self._die(entry, "rejected")
+        self._serve()
+
+    def purge(self) -> int:
+        """Removes all ready messages. Returns how many there were."""
+        purged = len(self._ready.clear())
+        self._serve()
+        return purged
+
+    def forget_transient(self) -> None:
+        """Drops the messages that a restart of the broker does not bring back."""
+        if not self.settings.quorum:
+            for entry in self._ready.clear():
+                if entry.message.is_persistent:
+                    entry.acquired += 1
+                    self._ready.give_back(entry)
+
+    def forget_all(self) -> None:
+        """Drops all messages and dead letters."""
+        self._ready.clear()
+        self._letters.end()
+
+    def redelivered(self, entry: Entry) -> bool:
+        """Whether the message was delivered before, as the queue knows."""
+        if not self.settings.quorum:
+            return entry.acquired > 0
+        return entry.failed > 0 or (self._state.rules.counts_returns and entry.acquired > 0)
+
+    def properties(self, entry: Entry, *, by_get: bool) -> Properties:
+        """Returns the properties with which the message is delivered."""
+        properties, rules = entry.message.properties, self._state.rules
+        if not self.settings.quorum:
+            return properties
+        counts: dict[str, bytes | None] = {}
+        if entry.failed or (by_get and rules.zero_on_get):
+            counts["x-delivery-count"] = whole(entry.failed)
+        if rules.counts_returns and entry.acquired:
+            counts["x-acquired-count"] = whole(entry.acquired)
+        return properties.with_headers(counts) if counts else properties
+
+    # Consumers
+
+    def add_taker(self, taker: Taker) -> None:
+        self._takers.append(taker)
+        self.used()
+        self._serve()
+
+    def remove_taker(self, taker: Taker) -> None:
+        """Ends a consumer. Its unacknowledged deliveries stay with the channel."""
+        if taker in self._takers:
+            self._takers.remove(taker)
+            self.exclusive_consumer = False
+            self.used()
+            if self.auto_delete and not self._takers:
+                self._state.delete_queue(self)
+            else:
+                self._serve()
+
+    def used(self) -> None:
+        """Notes a use of the queue, for `x-expires`."""
+        if self.settings.expires_ms is not None:
+            if self._unused is not None:
+                self._unused.cancel()
+            self._unused = None
+            if not self._takers:
+                moment_ms = self._state.clock.now_ms + self.settings.expires_ms
+                self._unused = self._state.clock.at(moment_ms, lambda: self._state.delete_queue(self))
+
+    def end(self) -> None:
+        """Drops all messages, and tells the consumers. For `State.delete_queue` alone."""
+        self._is_gone = True
+        self._ready.clear()
+        self._letters.end()
+        for timer in (self._expiry, self._unused):
+            if timer is not None:
+                timer.cancel()
+        takers, self._takers = self._takers, deque()
+        for taker in takers:
+            taker.queue_gone()
+        self.elect_leader()
+
+    def _serve(self) -> None:
+        """Expires and delivers what it can."""
+        if self._is_serving or self._is_gone or not self._available:
+            return
+        self._is_serving = True
+        self._expire()
+        while len(self._ready) and (taker := self._next_taker()) is not None:
+            entry = self._ready.pop()
+            if entry is None:
+                break
+            taker.deliver(entry)
+            self._expire()
+        self._is_serving = False
+        self._wait_for_expiry()
+
+    def _next_taker(self) -> Taker | None:
+        """Returns the consumer whose turn it is; None: none has room."""
+        if self.settings.single_active:
+            return self._takers[0] if self._takers and self._takers[0].has_room else None
+        for _ in range(len(self._takers)):
+            taker = self._takers[0]
+            self._takers.rotate(-1)
+            if taker.has_room:
+                return taker
+        return None
+
+    # Deaths
+
+    def _expire(self) -> None:
+        now_ms = self._state.clock.now_ms
+        for entry in self._ready.expired(lambda head: head.expires_ms is not None and head.expires_ms <= now_ms):
+            self._die(entry, "expired")
+
+    def _wait_for_expiry(self) -> None:
+        moment_ms = self._ready.next_expiry_ms()
+        if self._expiry is not None:
+            if self._expiry.moment_ms == moment_ms and not self._expiry.cancelled:
+                return
+            self._expiry.cancel()
+            self._expiry = None
+        if moment_ms is not None:
+            self._expiry = self._state.clock.at(moment_ms, self._expiry_due)
+
+    def _expiry_due(self) -> None:
+        self._expiry = None
+        self._serve()
+
+    def _die(self, entry: Entry, reason: str) -> None:
+        if self._is_gone or self.settings.dead_letter_exchange is None:
+            return
+        message = entry.message
+        if self._state.rules.keeps_count and self.settings.quorum:
+            message = replace(message, failed=entry.failed)
+        if self.settings.at_least_once:
+            self._letters.add(message, reason)
+            return
+        letter = self._died(message, reason)
+        for queue in without_cycles(letter, self._state.route(letter), reason):
+            queue.enqueue(letter, _ignore)
+
+    def _died(self, message: Message, reason: str) -> Message:
+        return dead_letter(
+            message,
+            queue=self.name,
+            reason=reason,
+            exchange=self.settings.dead_letter_exchange or "",
+            key=self.settings.dead_letter_key,
+            now_ms=self._state.clock.now_ms,
+            rules=self._state.rules,
+        )
+
+
+def _ignore(accepted: bool) -> None:
+    """Takes the answer to a dead letter that is handed on at most once."""
