@@ -143,8 +143,10 @@ class Declarations:
             return queue
         if method.queue and name.startswith("amq."):
             raise Refusal(403, f"queue name '{name}' contains reserved prefix 'amq.*'")
-        settings = queue_arguments.read(name, arguments, self._state.rules)
         durable, exclusive, auto_delete = bool(method.durable), bool(method.exclusive), bool(method.auto_delete)
+        if exclusive and arguments.value("x-queue-type") == "stream":
+            raise failed(f"invalid property 'exclusive-owner' for queue '{name}' in vhost '/'")
+        settings = queue_arguments.read(name, arguments, self._state.rules)
         if settings.quorum:
             for given, what in (
                 (auto_delete, "auto-delete"),
