@@ -9,7 +9,7 @@ BRIDGE_TESTS = --ignore=tests/clusters --ignore=tests/tools
 .DEFAULT_GOAL := run
 .PHONY: help run all check lint types imports guard fmt test test-all test-nightly test-unit test-clusters test-clients test-tools \
     test-migration test-upgrade test-manifests test-redis-cluster test-matrix \
-    coverage fuzz bench torture explore soak setup lock docs clients swagger vendor clean
+    coverage fuzz bench torture explore simulate soak setup lock docs clients swagger vendor clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-20s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,10 +101,13 @@ torture: setup ## Kill, freeze and slow down servers under load; ARGS="--minutes
 explore: setup ## Visit the orders of events of a few messages, breadth first, and print the figures as JSON; ARGS="--states 20000" visits fewer
 	@exec $(PYTHON) -m tests.explore $(ARGS)
 
+simulate: setup ## Simulate a bridge with faults by SEED=number, and print the figures as JSON; ARGS="--seeds 1-100" runs more
+	@exec $(PYTHON) -m tests.simulate --seed $(or $(SEED),1) $(ARGS)
+
 soak: setup ## Run two rounds of load, and name what is left after the second; ARGS="--minutes 2 --json" prints JSON alone
 	@exec $(PYTHON) -m tests.soak $(or $(ARGS),--minutes 60)
 
-# On standard error: the output of `make bench`, `make torture`, `make explore` and `make soak` may be JSON for a program.
+# On standard error: the output of `make bench`, `make torture`, `make explore`, `make simulate` and `make soak` may be JSON for a program.
 setup: ## Install Python packages into .venv, and RabbitMQ and Redis where they are missing
 	@sh deploy/setup.sh develop >&2
 

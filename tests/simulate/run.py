@@ -1,0 +1,135 @@
+"""Does one simulation: load and faults, then a calm time, then the judgement."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tests.events import What
+from tests.history import History, now_ms
+from tests.simulate.clock import CLOCK
+from tests.simulate.consumers import Puller
+from tests.simulate.faults import Faults
+from tests.simulate.load import Load
+from tests.simulate.stage import AMQP_URL, BRIDGES, MAX_RETRY, Stage
+from tests.simulate.store import PrivateRedis
+from tests.simulate.topics import ALL, CHANGED, CONSUMED, ONCE, PULLED
+from tests.torture.amqp import Publisher
+from tests.torture.consumers import Subscriber
+
+SECONDS: Final = 60.0
+MESSAGES: Final = 200
+_PATIENCE_S: Final = 100.0  # the bridge believes a copy that Redis has forgotten after a minute
+_LOOK_S: Final = 2.0
+_AFTERWARDS_MS: Final = 3_000  # after the last due moment, in which no message may come
+
+
+@dataclass
+class Outcome:
+    """What one simulation found. `broken`: the promises that broke, and other findings, with what shows them."""
+
+    seed: int
+    digest: str = ""
+    broken: list[str] = field(default_factory=list)
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+class Simulation:
+    """One run with one seed."""
+
+    def __init__(self, seed: int, redis: PrivateRedis, *, with_faults: bool) -> None:
+        gc.collect()
+        gc.disable()  # its moments depend on more than the seed
+        self.stage = Stage(seed, redis)
+        self.history, self.once = History(MAX_RETRY), History(0)
+        self.faults = Faults(self.stage, (self.history, self.once))
+        self._with_faults = with_faults
+
+    def run(self) -> Outcome:
+        began_s, cpu_s = time.perf_counter(), time.process_time()
+        outcome = Outcome(self.stage.seed)
+        try:
+            self.stage.loop.run_until_complete(self._run())
+        except Exception as error:  # noqa: BLE001 - any error of a run is a finding of its seed
+            outcome.broken.append(f"the simulation failed: {error!r}")
+            self.stage.trace.note("simulation", f"failed: {error!r}")
+        outcome.broken += [*self.stage.found(), *self._judged()]
+        outcome.digest = self.stage.trace.digest
+        outcome.figures = {
+            "virtual_seconds": round(CLOCK.elapsed_s, 1),
+            "messages": self.history.verdict().counts()["accepted"] + self.once.verdict().counts()["accepted"],
+            "deliveries": self.history.delivery_count + self.once.delivery_count,
+            "http_calls": self.stage.api.calls,
+            "redis_calls": self.stage.redis.calls,
+            "trace_lines": len(self.stage.trace.lines),
+            "faults": self.faults.counts,
+            "seconds": round(time.perf_counter() - began_s, 2),
+            "cpu_seconds": round(time.process_time() - cpu_s, 2),
+        }
+        return outcome
+
+    async def _run(self) -> None:
+        stage = self.stage
+        for place in range(BRIDGES):
+            await stage.processes.start(place)
+        publisher = Publisher(AMQP_URL)
+        load = Load(stage.api, publisher, self.history, self.once, stage.random("load"))
+        await load.first()
+        consuming = [stage.loop.create_task(work) for work in self._consumers()]
+        async with asyncio.TaskGroup() as group:
+            group.create_task(load.run(SECONDS, MESSAGES))
+            if self._with_faults:
+                group.create_task(self.faults.run(SECONDS))
+        load.end()
+        stage.trace.note("simulation", "no more load and no more faults")
+        await self._until_nothing_owed()
+        for task in consuming:
+            if task.done():
+                task.result()
+
+    def _consumers(self) -> Iterator[Any]:
+        api, random = self.stage.api, self.stage.random
+        for topic in PULLED:
+            for number in range(2):
+                puller = Puller(api, topic, self.history, random(f"puller {topic} {number}"), spoiled=0.1)
+                yield puller.run()
+        for topic in CHANGED:
+            yield Puller(api, topic, self.history, random(f"puller {topic}"), spoiled=0.6).run()
+        yield Puller(api, ONCE, self.once, random("puller once"), spoiled=0.3).run()
+        for topic in CONSUMED:
+            yield Subscriber(AMQP_URL, topic, self.history, random("subscriber")).run()
+
+    async def _until_nothing_owed(self) -> None:
+        """Waits until every due message has come. Gives up when none has come for long."""
+        loop = self.stage.loop
+        count, moved_s = -1, loop.time()
+        dead: set[str] = set()
+        while loop.time() - moved_s < _PATIENCE_S:
+            await asyncio.sleep(_LOOK_S)
+            for history, topic, key in [one async for one in self._dead()]:
+                if (name := f"{topic} {key}") not in dead:
+                    dead.add(name)
+                    history.note(key, What.DEAD)
+            now_count = self.history.delivery_count + self.once.delivery_count
+            if not self.history.verdict().lost and not self.once.verdict().lost:
+                if now_ms() > max(self.history.last_due_ms, self.once.last_due_ms) + _AFTERWARDS_MS:
+                    return
+            elif now_count > count:
+                count, moved_s = now_count, loop.time()
+
+    async def _dead(self) -> Any:
+        """Yields the dead letters: the history, the topic and the key of each."""
+        for topic in ALL:
+            answer = await self.stage.api.insist("GET", f"/v1/topics/{topic}/dead?limit=100")
+            for item in answer.json().get("items", ()) if answer.status_code == 200 else ():
+                yield (self.once if topic == ONCE else self.history), topic, str(item.get("body", item["id"]))
+
+    def _judged(self) -> Iterator[str]:
+        for history in (self.history, self.once):
+            for promise, keys in history.verdict().wrong.items():
+                for key in keys:
+                    yield f"{promise} {key}: {'; '.join(map(str, history.of(key)))}"

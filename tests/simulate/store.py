@@ -1,0 +1,200 @@
+"""Puts a real Redis behind the simulated network, with the virtual clock.
+
+Each connection has a real one to a private Redis, and each piece of bytes is answered at once, in this thread. So the
+scripts are the real ones. A library gives Redis the virtual time (`clock.c`); keys expire when somebody asks for them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import socket
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, cast
+
+import hiredis
+
+from bridge.local.errors import LocalError
+from bridge.local.redis import RedisNode
+from bridge.store.scripts import SCRIPTS
+from tests.simulate.clock import Clock
+from tests.simulate.network import Link
+from tests.simulate.trace import Trace
+
+_SOURCE: Final = Path(__file__).with_name("clock.c")
+_NAMES: Final = {script.sha: name for name, script in SCRIPTS.items()}
+_SHOWN: Final = 3  # items of an answer, in a trace
+
+
+class PrivateRedis(RedisNode):
+    """A Redis without a disk, whose time is the virtual one once a simulation sets it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.socket_path = folder.resolve() / "redis.sock"
+        self._clock_file = folder.resolve() / "clock"
+        self._library = folder.resolve() / "clock.so"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._clock_file.write_bytes(bytes(8))
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        if compiler is None:
+            raise LocalError("the simulation needs a C compiler for Redis' clock: install gcc")
+        subprocess.run([compiler, "-O2", "-shared", "-fPIC", "-o", self._library, _SOURCE, "-ldl"], check=True)
+        with self._clock_file.open("r+b") as file:
+            self._time = mmap.mmap(file.fileno(), 8)
+
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), "LD_PRELOAD": str(self._library), "SIMULATED_CLOCK": str(self._clock_file)}
+
+    def configuration(self) -> str:
+        lines = (
+            "appendonly no",
+            f'unixsocket "{self.socket_path}"',
+            "enable-debug-command local",
+            "activerehashing no",
+            "hz 1",
+        )
+        return super().configuration().replace("appendonly yes", "\n".join(lines))
+
+    def set_time(self, unix_us: int) -> None:
+        self._time[:] = struct.pack("q", unix_us)
+
+    def connect(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(os.fspath(self.socket_path))
+        return connection
+
+
+class RealConnection:
+    """A blocking connection to Redis."""
+
+    def __init__(self, redis: PrivateRedis) -> None:
+        self._socket = redis.connect()
+        self._reader = hiredis.Reader()
+
+    def ask(self, data: bytes, answers: int) -> tuple[bytes, list[Any]]:
+        """Sends commands, and returns the bytes of so many answers, and the answers."""
+        self._socket.sendall(data)
+        found: list[Any] = []
+        raw = b""
+        while len(found) < answers:
+            piece = self._socket.recv(1 << 20)
+            if not piece:
+                raise LocalError("the private Redis has closed a connection")
+            raw += piece
+            self._reader.feed(piece)
+            while (answer := self._reader.gets()) is not False:
+                found.append(answer)
+        return raw, found
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class SimulatedRedis:
+    """Answers the connections of a simulation. `fate`: decides for each piece of commands what happens to them:
+    `""`, `lost` before they run, or `answer lost` after it."""
+
+    def __init__(self, redis: PrivateRedis, clock: Clock, trace: Trace) -> None:
+        self._redis = redis
+        self._clock = clock
+        self._trace = trace
+        self._own = RealConnection(redis)
+        self.fate: Callable[[], str] = str
+        self.calls = 0
+        self.command("FLUSHALL")
+        self.command("SCRIPT", "FLUSH")
+        self.command("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+
+    def accept(self, link: Link) -> Client:
+        return Client(self, link, RealConnection(self._redis))
+
+    def command(self, *words: str | int) -> Any:
+        """Runs one command beside the network."""
+        self._redis.set_time(self._clock.unix_us)
+        (answer,) = self._own.ask(hiredis.pack_command(cast(Any, words)), 1)[1]
+        return answer
+
+    def close(self) -> None:
+        self._own.close()
+
+    def answer(self, link: Link, real: RealConnection, data: bytes, commands: list[list[bytes]]) -> None:
+        """Runs the commands, and sends their answers, unless one of both is lost with the connection."""
+        self.calls += len(commands)
+        fate = self.fate()
+        if fate == "lost":
+            self._trace.note(link.name, f"lost before it ran: {_shown(commands[0])}")
+            link.cut(loses=True)
+            return
+        self._redis.set_time(self._clock.unix_us)
+        raw, answers = real.ask(data, len(commands))
+        for words, answer in zip(commands, answers, strict=True):
+            shown = "…" if words[0] == b"INFO" else _brief(answer)  # the server's memory differs
+            self._trace.note(link.name, f"{_shown(words)} -> {shown}{' LOST' if fate else ''}")
+        if fate:
+            link.cut(loses=True)
+        else:
+            link.send(raw)
+
+
+class Client:
+    """One connection of a simulation."""
+
+    def __init__(self, redis: SimulatedRedis, link: Link, real: RealConnection) -> None:
+        self._redis = redis
+        self._link = link
+        self._real = real
+        self._data = b""
+
+    def received(self, data: bytes) -> None:
+        """Answers as soon as the bytes end with a whole command."""
+        self._data += data
+        if (commands := _whole(self._data)) is not None:
+            sent, self._data = self._data, b""
+            self._redis.answer(self._link, self._real, sent, commands)
+
+    def lost(self) -> None:
+        self._real.close()
+
+
+def _whole(data: bytes) -> list[list[bytes]] | None:
+    """Returns the commands that the bytes are; None: the last one is not whole yet."""
+    commands: list[list[bytes]] = []
+    at = 0
+    while at < len(data):
+        count, at = _number(data, at)
+        words: list[bytes] = []
+        for _ in range(count):
+            size, at = _number(data, at)
+            words.append(data[at : at + size])
+            at += size + 2
+        if not count or at > len(data):
+            return None
+        commands.append(words)
+    return commands
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """Reads `*3` or `$5` and its line's end. Returns the number and where the next item begins; 0 and a place behind
+    the data if the line is not whole."""
+    end = data.find(b"\r\n", at)
+    return (int(data[at + 1 : end]), end + 2) if end >= 0 else (0, len(data) + 1)
+
+
+def _shown(words: list[bytes]) -> str:
+    name = words[0].decode()
+    if name == "EVALSHA":
+        return f"{_NAMES.get(words[1].decode(), '?')} {words[3].decode(errors='replace')}"
+    return " ".join(word.decode(errors="replace")[:40] for word in words[:_SHOWN])
+
+
+def _brief(answer: Any) -> str:
+    if isinstance(answer, list):
+        return "[" + ", ".join(map(_brief, answer[:_SHOWN])) + (", …]" if len(answer) > _SHOWN else "]")
+    if isinstance(answer, dict):
+        return f"{len(answer)} fields"
+    return repr(answer)[:60]
