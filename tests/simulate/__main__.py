@@ -19,12 +19,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seeds", help="several seeds instead, such as 1-20")
     parser.add_argument("--faults", choices=("none", "all"), default="all")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of virtual time, in which load and faults come")
     options = parser.parse_args(arguments)
     first, _, last = (options.seeds or str(options.seed)).partition("-")
     clock.install()
     from tests.simulate.seeds import simulate  # noqa: PLC0415 - its modules import the clock's functions by name
 
-    found = simulate(range(int(first), int(last or first) + 1), with_faults=options.faults == "all")
+    seeds = range(int(first), int(last or first) + 1)
+    found = simulate(seeds, with_faults=options.faults == "all", seconds=options.seconds)
     print(json.dumps(found, indent=2))
     return int(bool(found["broken"]))
 

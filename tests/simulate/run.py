@@ -21,8 +21,7 @@ from tests.simulate.topics import ALL, CHANGED, CONSUMED, ONCE, PULLED
 from tests.torture.amqp import Publisher
 from tests.torture.consumers import Subscriber
 
-SECONDS: Final = 60.0
-MESSAGES: Final = 200
+MESSAGES_PER_S: Final = 3.3
 _PATIENCE_S: Final = 100.0  # the bridge believes a copy that Redis has forgotten after a minute
 _LOOK_S: Final = 2.0
 _AFTERWARDS_MS: Final = 3_000  # after the last due moment, in which no message may come
@@ -39,15 +38,16 @@ class Outcome:
 
 
 class Simulation:
-    """One run with one seed."""
+    """One run with one seed. `seconds`: how long load and faults last."""
 
-    def __init__(self, seed: int, redis: PrivateRedis, *, with_faults: bool) -> None:
+    def __init__(self, seed: int, redis: PrivateRedis, *, with_faults: bool, seconds: float) -> None:
         gc.collect()
         gc.disable()  # its moments depend on more than the seed
         self.stage = Stage(seed, redis)
         self.history, self.once = History(MAX_RETRY), History(0)
         self.faults = Faults(self.stage, (self.history, self.once))
         self._with_faults = with_faults
+        self._seconds = seconds
 
     def run(self) -> Outcome:
         began_s, cpu_s = time.perf_counter(), time.process_time()
@@ -81,9 +81,9 @@ class Simulation:
         await load.first()
         consuming = [stage.loop.create_task(work) for work in self._consumers()]
         async with asyncio.TaskGroup() as group:
-            group.create_task(load.run(SECONDS, MESSAGES))
+            group.create_task(load.run(self._seconds, round(self._seconds * MESSAGES_PER_S)))
             if self._with_faults:
-                group.create_task(self.faults.run(SECONDS))
+                group.create_task(self.faults.run(self._seconds))
         load.end()
         stage.trace.note("simulation", "no more load and no more faults")
         await self._until_nothing_owed()

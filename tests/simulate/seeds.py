@@ -17,7 +17,7 @@ _FOLDER: Final = Path(".local/simulate")
 _SHOWN: Final = 5  # findings of a seed; its trace has all
 
 
-def simulate(seeds: Iterable[int], *, with_faults: bool) -> dict[str, Any]:
+def simulate(seeds: Iterable[int], *, with_faults: bool, seconds: float) -> dict[str, Any]:
     """Simulates each seed. Returns the figures; `broken` has the seeds that broke a promise, with their traces."""
     found: dict[str, Any] = {"seeds": {}, "broken": {}}
     with tempfile.TemporaryDirectory(prefix="delaybridge-simulate-") as folder:
@@ -25,7 +25,7 @@ def simulate(seeds: Iterable[int], *, with_faults: bool) -> dict[str, Any]:
         redis.start()
         try:
             for seed in seeds:
-                outcome = _forked(seed, redis, with_faults)
+                outcome = _forked(seed, redis, with_faults=with_faults, seconds=seconds)
                 says = outcome.broken[0][:100] if outcome.broken else "no promise broke"
                 print(f"seed {seed}: {says}", file=sys.stderr, flush=True)
                 found["seeds"][seed] = {"digest": outcome.digest, **outcome.figures}
@@ -40,7 +40,7 @@ def _trace(seed: int) -> Path:
     return _FOLDER.resolve() / f"seed-{seed}.trace"
 
 
-def _forked(seed: int, redis: PrivateRedis, with_faults: bool) -> Outcome:
+def _forked(seed: int, redis: PrivateRedis, *, with_faults: bool, seconds: float) -> Outcome:
     """Runs a simulation in a child, as each one starts with the same state of all modules."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -48,7 +48,7 @@ def _forked(seed: int, redis: PrivateRedis, with_faults: bool) -> Outcome:
         code = 1
         try:
             os.close(reading)
-            simulation = Simulation(seed, redis, with_faults=with_faults)
+            simulation = Simulation(seed, redis, with_faults=with_faults, seconds=seconds)
             outcome = simulation.run()
             trace = simulation.stage.trace
             trace.write(_trace(seed))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 PROJECT = Path(__file__).parent.parent.parent
-SEEDS = "1-12"
-NIGHTLY_SEEDS = "1-200"
+FEW = ("--seeds", "1-12", "--seconds", "15")
+NIGHTLY = ("--seeds", "1-200")
 
 
 def _simulate(*arguments: str) -> dict[str, Any]:
@@ -24,15 +24,14 @@ def _simulate(*arguments: str) -> dict[str, Any]:
 
 
 def test_no_promise_breaks_without_faults() -> None:
-    assert not _simulate("--seeds", "1-2", "--faults", "none")["broken"]
+    assert not _simulate("--seed", "1", "--faults", "none")["broken"]
 
 
-@pytest.mark.timeout(1_200)
+@pytest.mark.timeout(3_600)
 def test_no_promise_breaks_with_faults(pytestconfig: pytest.Config) -> None:
-    seeds = NIGHTLY_SEEDS if pytestconfig.getoption("--nightly") else SEEDS
-    assert not _simulate("--seeds", seeds)["broken"]
+    assert not _simulate(*(NIGHTLY if pytestconfig.getoption("--nightly") else FEW))["broken"]
 
 
 def test_seed_has_one_trace() -> None:
-    one, other = (_simulate("--seed", "1")["seeds"]["1"]["digest"] for _ in range(2))
+    one, other = (_simulate("--seed", "3", "--seconds", "15")["seeds"]["3"]["digest"] for _ in range(2))
     assert one == other
