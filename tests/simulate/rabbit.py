@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from tests.simulate.amqp_trace import shown
 from tests.simulate.clock import CLOCK
 from tests.simulate.network import Link
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from tests.simulate.network import Network
     from tests.simulate.rabbitmq.broker import Broker
     from tests.simulate.rabbitmq.connection import Connection
+    from tests.simulate.trace import Trace
 
 
 _LATE_S: Final = 0.000_001  # a timer that fires a rounding error early would fire again and again
@@ -21,7 +23,8 @@ _LATE_S: Final = 0.000_001  # a timer that fires a rounding error early would fi
 class SimulatedRabbit:
     """Gives the broker its time, and carries the bytes of its connections."""
 
-    def __init__(self, network: Network, broker: Broker) -> None:
+    def __init__(self, network: Network, broker: Broker, trace: Trace) -> None:
+        self._trace = trace
         self._loop: SimulatedLoop = network.loop
         self._network = network
         self.broker = broker
@@ -58,6 +61,10 @@ class SimulatedRabbit:
             wait_s = max(0.0, next_ms - self._now_ms()) / 1_000
             self._timer = self._loop.call_later(wait_s + _LATE_S, self._reached, context=self._network.context)
 
+    def note(self, link: Link, direction: str, data: bytes) -> None:
+        for line in shown(data):
+            self._trace.note(link.name, f"{direction} {line}")
+
     def _now_ms(self) -> float:
         return CLOCK.unix_us / 1_000
 
@@ -81,6 +88,7 @@ class Peer:
         self._rabbit.wake(self)
 
     def received(self, data: bytes) -> None:
+        self._rabbit.note(self.link, ">", data)
         self._rabbit.advance()
         self.connection.received(data)
         self.flush()
@@ -89,6 +97,7 @@ class Peer:
     def flush(self) -> None:
         """Sends the connection's bytes, and its end."""
         if data := self.connection.output():
+            self._rabbit.note(self.link, "<", data)
             self.link.send(data)
         if self.connection.closed:
             self.link.close()

@@ -49,7 +49,8 @@ class Stage:
         self.loop.set_exception_handler(self._unhandled)
         self.network = Network(self.loop, self.random("network"), self.trace)
         self.redis = SimulatedRedis(redis, CLOCK, self.trace)
-        self.rabbit = SimulatedRabbit(self.network, Broker(version="3.10", random=self.random("broker")))
+        broker = Broker(version="3.10", random=self.random("broker"))
+        self.rabbit = SimulatedRabbit(self.network, broker, self.trace)
         self.network.servers = {("rabbitmq", 5672): (RABBIT, self.rabbit), ("redis", 6379): (REDIS, self.redis)}
         self.processes = Processes(self.network, self.trace, _SETTINGS, BRIDGES)
         self.api = SimulatedApi(self.processes, self.network, self.trace, self.random("clients"))
