@@ -197,6 +197,8 @@ class Channel:
             raise Refusal(530, f"attempt to reuse consumer tag '{tag}'")
         if arguments_of(method, payload).entries or method.no_local:
             raise not_modelled("arguments of a consumer")
+        if method.exclusive and queue.settings.quorum:
+            raise not_modelled("an exclusive consumer of a quorum queue")
         if queue.exclusive_consumer or (method.exclusive and queue.consumers):
             raise Refusal(403, f"queue '{queue.name}' in vhost '/' in exclusive use")
         if queue.settings.quorum and self._deliveries.most:

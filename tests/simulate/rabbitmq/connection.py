@@ -212,9 +212,7 @@ class Connection:
                     self.capabilities = frozenset(name for name, has in capabilities.items() if has is True)
                 self.send(0, commands.Connection.Tune(_CHANNELS, _LARGEST_FRAME, 0))
             case commands.Connection.TuneOk():
-                self._frame_size = method.frame_max or _LARGEST_FRAME
-                if method.heartbeat:
-                    self._beat_later(method.heartbeat * 500.0)
+                self._tuned(method)
             case commands.Connection.Open():
                 if method.virtual_host != "/":
                     raise Refusal(530, f"vhost {method.virtual_host} not found")
@@ -223,9 +221,16 @@ class Connection:
             case commands.Connection.Close():
                 self._end_channels()
                 self.send(0, commands.Connection.CloseOk())
-                self.lost()
+                self._phase = _Phase.CLOSING  # the client ends the TCP connection
             case _:
                 raise not_modelled(method.name)
+
+    def _tuned(self, method: commands.Connection.TuneOk) -> None:
+        self._frame_size = method.frame_max or 0
+        if not (0 < self._frame_size <= _LARGEST_FRAME and 0 < (method.channel_max or 0) <= _CHANNELS):
+            self.lost()  # a limit beyond the broker's ends the connection without a word
+        elif method.heartbeat:
+            self._beat_later(method.heartbeat * 500.0)
 
     def _channel_frame(self, channel: Channel, kind: int, payload: bytes) -> None:
         number, publish = channel.number, self._publishes.get(channel.number)
