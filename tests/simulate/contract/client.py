@@ -269,16 +269,23 @@ class Client:
     async def open(cls, port: int, vhost: str, *, password: str = "guest", channels: int = 2_047) -> Self:
         """Connects and logs in. Raises Closed."""
         client = cls(*await asyncio.open_connection("127.0.0.1", port))
-        client.write(b"AMQP\x00\x00\x09\x01")
-        client.server = (await client.answer(commands.Connection.Start)).server_properties or {}
-        login = commands.Connection.StartOk({"capabilities": _CAPABILITIES}, "PLAIN", f"\0guest\0{password}", "en_US")
-        client.write(frame.marshal(login, 0))
-        tune = await client.answer(commands.Connection.Tune)
-        client.frame_size = (tune.frame_max or 4_096) - 8
-        client.write(frame.marshal(commands.Connection.TuneOk(channels, tune.frame_max, 0), 0))
-        client.write(frame.marshal(commands.Connection.Open(vhost), 0))
-        await client.answer(commands.Connection.OpenOk)
+        try:
+            await client._log_in(vhost, password, channels)
+        except BaseException:
+            await client.close()
+            raise
         return client
+
+    async def _log_in(self, vhost: str, password: str, channels: int) -> None:
+        self.write(b"AMQP\x00\x00\x09\x01")
+        self.server = (await self.answer(commands.Connection.Start)).server_properties or {}
+        login = commands.Connection.StartOk({"capabilities": _CAPABILITIES}, "PLAIN", f"\0guest\0{password}", "en_US")
+        self.write(frame.marshal(login, 0))
+        tune = await self.answer(commands.Connection.Tune)
+        self.frame_size = (tune.frame_max or 4_096) - 8
+        self.write(frame.marshal(commands.Connection.TuneOk(channels, tune.frame_max, 0), 0))
+        self.write(frame.marshal(commands.Connection.Open(vhost), 0))
+        await self.answer(commands.Connection.OpenOk)
 
     async def answer(self, kind: type[Kind]) -> Kind:
         """Returns the next method of the connection. Raises Closed."""

@@ -77,4 +77,5 @@ async def test_close_crosses_a_close_of_the_broker(node: Node, channel: Channel)
 async def test_unknown_exchange_type_is_refused(node: Node, channel: Channel) -> None:
     with pytest.raises(Closed, match=r"(COMMAND_INVALID|PRECONDITION_FAILED) - ") as refused:
         await channel.declare_exchange(node.name("x"), "x-delayed-message", durable=True)
-    print(refused.value)
+
+    assert refused.value.code == node.rules.unknown_type

@@ -29,8 +29,7 @@ async def test_declare_with_another_argument_is_refused_with_both_values(node: N
 
     assert refused.value.code == 406
     assert f"inequivalent arg 'x-message-ttl' for queue '{name}' in vhost" in refused.value.text
-    assert "received the value '2000' of type " in refused.value.text
-    assert "but current is the value '1000' of type " in refused.value.text
+    assert refused.value.text.endswith("received '2000' but current is '1000'")
 
 
 async def test_declare_without_an_argument_of_the_queue_is_refused(node: Node, channel: Channel) -> None:

@@ -287,19 +287,50 @@ async def test_delivery_limit_ends_returns(node: Node, channel: Channel) -> None
     assert await channel.is_quiet()
 
 
-async def test_dead_letter_keeps_its_failed_deliveries_from_4_0_on(node: Node, channel: Channel) -> None:
-    await channel.declare(node.name("due"))
-    await channel.declare(node.name("ready"), dead_letter_exchange="", dead_letter_routing_key=node.name("due"))
+@pytest.mark.parametrize(
+    ("returns", "last", "on_4_0", "on_4_3"),
+    [
+        (["reject", "reject"], "reject", 1, 3),
+        (["reject", "reject"], "nack", 1, 2),
+        (["nack", "nack"], "reject", 1, 1),
+        (["nack", "nack"], "nack", 1, None),
+        (["reject", "reject", "reject"], "limit", None, 3),
+    ],
+)
+@pytest.mark.parametrize("strategy", ["at-most-once", "at-least-once"])
+async def test_dead_letter_shows_the_failed_deliveries_of_its_version(
+    node: Node, channel: Channel, returns: list[str], last: str, on_4_0: int | None, on_4_3: int | None, strategy: str
+) -> None:
+    """On 4.0 a rejected one shows 1; on 4.3 the failed deliveries count on in the next queue. 3.10 forgets them."""
+    await channel.declare(
+        node.name("ready"),
+        delivery_limit=2 if last == "limit" else 20,
+        dead_letter_exchange="",
+        dead_letter_routing_key=node.name("due"),
+        **({"dead_letter_strategy": strategy, "overflow": "reject-publish"} if strategy == "at-least-once" else {}),
+    )
+    due = await node.channel()
+    await due.declare(node.name("due"))
+    await due.consume(node.name("due"))
     await channel.publish(node.name("ready"))
     await channel.consume(node.name("ready"))
-    channel.reject((await channel.message()).tag, requeue=True)
-    channel.reject((await channel.message()).tag, requeue=False)
-    due = await node.channel()
-    await due.consume(node.name("due"))
+
+    for how in [*returns, *([last] if last != "limit" else [])]:
+        tag, requeue = (await channel.message()).tag, len(returns) > 0
+        returns = returns[1:]
+        if how == "nack":
+            channel.nack(tag, requeue=requeue)
+        else:
+            channel.reject(tag, requeue=requeue)
 
     letter = await due.message()
-
-    print(node.rules.number, letter.redelivered, letter.headers)
+    expected = {"3.10.8": None, "4.0.5": on_4_0, "4.3.6": on_4_3}[node.rules.number]
+    assert letter.headers.get("x-delivery-count") == expected
+    assert letter.headers.get("x-acquired-count") == (expected if node.rules.counts_returns else None)
+    assert letter.redelivered == (expected is not None)
+    due.reject(letter.tag, requeue=True)
+    again = (await due.message()).headers["x-delivery-count"]
+    assert again == (1 if not node.rules.carries_count else (expected or 0) + 1)
 
 
 async def test_nacks_of_4_3_reach_no_limit(node: Node, channel: Channel) -> None:

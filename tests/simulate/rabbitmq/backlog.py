@@ -13,15 +13,16 @@ _WEIGHT: Final = 2  # urgent messages in a row, on a queue with two levels
 
 
 class Backlog:
-    """The ready entries of one queue. `levels`: how many priorities the queue tells apart. `removed`: called with each
-    entry that leaves.
+    """The ready entries of one queue. `levels`: how many priorities the queue tells apart. `apart`: each priority has a
+    head that may expire; else the entry that is delivered next alone may.
 
     A classic queue puts a returned entry back to its former place. A quorum queue puts it behind the entries that were
     returned before, and delivers those first.
     """
 
-    def __init__(self, *, quorum: bool, levels: int) -> None:
+    def __init__(self, *, quorum: bool, levels: int, apart: bool) -> None:
         self._quorum = quorum
+        self._apart = apart
         self._levels: list[deque[Entry]] = [deque() for _ in range(levels if quorum else 1)]
         self._returned: deque[Entry] = deque()
         self._in_a_row = 0
@@ -49,7 +50,11 @@ class Backlog:
     def pop(self) -> Entry | None:
         """Removes the entry that is delivered next; None: there is none."""
         lane = self._next()
-        return None if lane is None else self._taken(lane)
+        if lane is None:
+            return None
+        if len(self._levels) == 2 and lane is not self._returned:
+            self._in_a_row = self._in_a_row + 1 if lane is self._levels[1] and self._in_a_row < _WEIGHT else 0
+        return self._taken(lane)
 
     def expired(self, has_expired: Callable[[Entry], bool]) -> Iterator[Entry]:
         """Removes the entries at the heads that have expired, one after another."""
@@ -75,18 +80,19 @@ class Backlog:
         return entry
 
     def _heads(self) -> list[deque[Entry]]:
-        """Returns the parts whose heads may expire: the returned entries, or each level."""
-        return [self._returned] if self._returned else [level for level in self._levels if level]
+        """Returns the parts whose heads may expire."""
+        if self._apart and not self._returned:
+            return [level for level in self._levels if level]
+        lane = self._next()
+        return [] if lane is None else [lane]
 
     def _next(self) -> deque[Entry] | None:
+        """Returns the part whose head is delivered next."""
         if self._returned:
             return self._returned
         filled = [level for level in reversed(self._levels) if level]
-        if len(filled) == len(self._levels) == 2:
-            if self._in_a_row == _WEIGHT:
-                self._in_a_row = 0
-                return filled[1]
-            self._in_a_row += 1
+        if len(filled) == len(self._levels) == 2 and self._in_a_row == _WEIGHT:
+            return filled[1]
         return filled[0] if filled else None
 
     def _level(self, entry: Entry) -> int:

@@ -45,7 +45,7 @@ def dead_letter(
         changes |= _about("first", queue, reason, message.exchange)
     if rules.last_death:
         changes |= _about("last", queue, reason, message.exchange)
-    if key is not None:
+    if key is not None and rules.drops_cc:
         changes["CC"] = None
     return replace(
         message,

@@ -55,7 +55,7 @@ class Declarations:
         if not name:
             raise Refusal(403, "operation not permitted on the default exchange")
         if method.exchange_type not in TYPES:
-            raise Refusal(503, f"unknown exchange type '{method.exchange_type}'")
+            raise Refusal(self._state.rules.unknown_type, f"unknown exchange type '{method.exchange_type}'")
         if existing is None:
             if name.startswith("amq."):
                 raise Refusal(403, f"exchange name '{name}' contains reserved prefix 'amq.*'")

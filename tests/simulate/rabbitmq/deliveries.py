@@ -150,12 +150,12 @@ class Deliveries:
         self._let_others_go_on()
 
     def reject(self, tag: int, *, multiple: bool, requeue: bool, failed: bool) -> None:
-        """Rejects deliveries. `failed`: a requeue counts towards the queue's delivery limit. Raises as `ack` does."""
+        """Rejects deliveries. `failed`: this counts towards the delivery limit. Raises as `ack` does."""
         for queue, entries in self._settle(tag, multiple=multiple):
             if requeue:
                 queue.give_back(entries, failed=failed)
             else:
-                queue.reject(entries)
+                queue.reject(entries, failed=failed)
         self._let_others_go_on()
 
     def end(self) -> None:

@@ -27,7 +27,7 @@ class Death:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """A message as it was routed. `keys`: its routing key, then those of its headers CC and BCC. `deaths`: the latest
-    first; None: no broker has written any. `failed`: deliveries that failed in the queue that it died in."""
+    first; None: no broker has written any. `failed`: the failed deliveries that a dead letter shows."""
 
     exchange: str
     keys: tuple[str, ...]

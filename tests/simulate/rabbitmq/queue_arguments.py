@@ -92,7 +92,10 @@ def assert_equivalent(kind: str, name: str, found: Table, given: Table) -> None:
         Refusal: they differ.
     """
     for argument in sorted({*found.entries, *given.entries}):
-        if found.value(argument) != given.value(argument):
+        former, latter = found.value(argument), given.value(argument)
+        if former != latter and type(former) is type(latter):
+            assert_same(kind, name, argument, found=former, given=latter)
+        if former != latter:
             raise failed(
                 f"inequivalent arg '{argument}' for {kind} '{name}' in vhost '/': received {_shown(given, argument)} "
                 f"but current is {_shown(found, argument)}"

@@ -58,7 +58,7 @@ class Queue:
         self.refuses = False
         self.exclusive_consumer = False
         self._state = state
-        self._ready = Backlog(quorum=settings.quorum, levels=state.rules.levels)
+        self._ready = Backlog(quorum=settings.quorum, levels=state.rules.levels, apart=state.rules.levels_expire_apart)
         self._letters = Forwarder(state, self._died)
         self._takers: deque[Taker] = deque()
         self._order = 0
@@ -123,7 +123,8 @@ class Queue:
             return
         self._order += 1
         ttls = [ttl for ttl in (self.settings.ttl_ms, message.expiration_ms) if ttl is not None]
-        entry = Entry(message=message, order=self._order, failed=message.failed if self.settings.quorum else 0)
+        failed = message.failed if self.settings.quorum and self._state.rules.carries_count else 0
+        entry = Entry(message=message, order=self._order, failed=failed)
         if ttls:
             entry.expires_ms = self._state.clock.now_ms + max(_LEAST_TTL_MS, min(ttls))
         self._ready.add(entry)
@@ -178,14 +179,14 @@ class Queue:
                 self._ready.give_back(entry)
         self._serve()
 
-    def reject(self, entries: Iterable[Entry]) -> None:
-        """Takes messages that a consumer does not want back: they die."""
+    def reject(self, entries: Iterable[Entry], *, failed: bool) -> None:
+        """Takes messages that a consumer does not want back: they die. `failed`: as in `give_back`."""
         entries = [*entries]
-        self.when_available(lambda: self._reject(entries))
+        self.when_available(lambda: self._reject(entries, failed=failed))
 
-    def _reject(self, entries: Iterable[Entry]) -> None:
+    def _reject(self, entries: Iterable[Entry], *, failed: bool) -> None:
         for entry in entries:
-            entry.failed += self._state.rules.keeps_count
+            entry.failed += failed
             self._die(entry, "rejected")
         self._serve()
 
@@ -212,19 +213,23 @@ class Queue:
         """Whether the message was delivered before, as the queue knows."""
         if not self.settings.quorum:
             return entry.acquired > 0
-        return entry.failed > 0 or (self._state.rules.counts_returns and entry.acquired > 0)
+        counts_returns = self._state.rules.counts_returns
+        return self._failed(entry) > 0 or (counts_returns and entry.acquired > 0)
 
     def properties(self, entry: Entry, *, by_get: bool) -> Properties:
         """Returns the properties with which the message is delivered."""
-        properties, rules = entry.message.properties, self._state.rules
+        properties, rules, failed = entry.message.properties, self._state.rules, self._failed(entry)
         if not self.settings.quorum:
             return properties
         counts: dict[str, bytes | None] = {}
-        if entry.failed or (by_get and rules.zero_on_get):
-            counts["x-delivery-count"] = whole(entry.failed)
-        if rules.counts_returns and entry.acquired:
-            counts["x-acquired-count"] = whole(entry.acquired)
+        if failed or (by_get and rules.zero_on_get):
+            counts["x-delivery-count"] = whole(failed)
+        if rules.counts_returns and (entry.acquired or failed):
+            counts["x-acquired-count"] = whole(entry.acquired or failed)
         return properties.with_headers(counts) if counts else properties
+
+    def _failed(self, entry: Entry) -> int:
+        return entry.failed or entry.message.failed
 
     # Consumers
 
@@ -317,9 +322,11 @@ class Queue:
     def _die(self, entry: Entry, reason: str) -> None:
         if self._is_gone or self.settings.dead_letter_exchange is None:
             return
-        message = entry.message
-        if self._state.rules.keeps_count and self.settings.quorum:
+        message, rules = entry.message, self._state.rules
+        if self.settings.quorum and rules.carries_count:
             message = replace(message, failed=entry.failed)
+        elif self.settings.quorum and rules.rejected_shows_one and reason == "rejected":
+            message = replace(message, failed=1)
         if self.settings.at_least_once:
             self._letters.add(message, reason)
             return

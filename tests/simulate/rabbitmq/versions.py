@@ -1,4 +1,4 @@
-"""Lists what differs between the versions of RabbitMQ, as it was measured on 3.10.8, 4.0.5 and 4.3.6."""
+"""Lists what differs between the versions of RabbitMQ, as the contract suite measures it on 3.10.8, 4.0.5 and 4.3.6."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ class Rules:
     `delivery_limit`: of a quorum queue without `x-delivery-limit`; None: there is no limit.
     `unlimited`: whether an `x-delivery-limit` of -1 means that there is no limit.
     `levels`: how many priorities a quorum queue tells apart.
+    `levels_expire_apart`: whether each priority has a head that expires; else the message that is next alone does.
     `nack_counts`: whether a nack that requeues counts towards the delivery limit.
     `counts_returns`: whether messages carry `x-acquired-count`, the number of former deliveries.
     `zero_on_get`: whether a first `basic.get` carries `x-delivery-count: 0`.
-    `keeps_count`: whether a dead letter keeps the number of its failed deliveries.
+    `carries_count`: whether a dead letter's failed deliveries count on in its next queue.
+    `rejected_shows_one`: whether a rejected dead letter shows one failed delivery, whatever their number was.
     `believes_deaths`: whether the broker takes an `x-death` from a client for its own.
     `last_death`: whether a dead letter has the headers `x-last-death-*`.
+    `drops_cc`: whether a dead-letter routing key removes the header CC.
+    `unknown_type`: the code that refuses an exchange of an unknown type.
     `largest_bytes`: the largest body by default.
     `denies_deprecated`: whether global QoS and transient shared queues are refused.
     """
@@ -28,12 +32,16 @@ class Rules:
     delivery_limit: int | None
     unlimited: bool
     levels: int
+    levels_expire_apart: bool
     nack_counts: bool
     counts_returns: bool
     zero_on_get: bool
-    keeps_count: bool
+    carries_count: bool
+    rejected_shows_one: bool
     believes_deaths: bool
     last_death: bool
+    drops_cc: bool
+    unknown_type: int
     largest_bytes: int
     denies_deprecated: bool
 
@@ -45,10 +53,14 @@ RULES: Final = MappingProxyType(
             delivery_limit=None,
             unlimited=False,
             levels=1,
+            levels_expire_apart=False,
+            drops_cc=True,
+            unknown_type=503,
             nack_counts=True,
             counts_returns=False,
             zero_on_get=True,
-            keeps_count=False,
+            carries_count=False,
+            rejected_shows_one=False,
             believes_deaths=True,
             last_death=False,
             largest_bytes=134_217_728,
@@ -59,10 +71,14 @@ RULES: Final = MappingProxyType(
             delivery_limit=20,
             unlimited=True,
             levels=2,
+            levels_expire_apart=False,
+            drops_cc=False,
+            unknown_type=406,
             nack_counts=True,
             counts_returns=False,
             zero_on_get=False,
-            keeps_count=True,
+            carries_count=False,
+            rejected_shows_one=True,
             believes_deaths=False,
             last_death=True,
             largest_bytes=16_777_216,
@@ -73,10 +89,14 @@ RULES: Final = MappingProxyType(
             delivery_limit=20,
             unlimited=True,
             levels=32,
+            levels_expire_apart=True,
+            drops_cc=False,
+            unknown_type=406,
             nack_counts=False,
             counts_returns=True,
             zero_on_get=False,
-            keeps_count=True,
+            carries_count=True,
+            rejected_shows_one=False,
             believes_deaths=False,
             last_death=True,
             largest_bytes=16_777_216,
