@@ -135,9 +135,11 @@ class Channel:
         """Publishes, and waits for nothing. Returns the delivery tag of the publish."""
         header = ContentHeader(0, len(body), Basic.Properties(**{"delivery_mode": 2, **properties}))
         size = self._client.frame_size
-        pieces = [ContentBody(body[at : at + size]) for at in range(0, len(body), size)]
         method = Basic.Publish(exchange=exchange, routing_key=key, mandatory=mandatory)
-        self._client.write(b"".join(frame.marshal(part, self.number) for part in (method, header, *pieces)))
+        data = frame.marshal(method, self.number) + frame.marshal(header, self.number)
+        for at in range(0, len(body), size):
+            data += frame.marshal(ContentBody(body[at : at + size]), self.number)
+        self._client.write(data)
         self._published += 1
         return self._published
 
@@ -231,7 +233,7 @@ class Channel:
                 self._content = (*self._content[:3], self._content[3] + found.value)
             case commands.Channel.Close():
                 self._client.write(frame.marshal(commands.Channel.CloseOk(), self.number))
-                self.end(Closed(found.reply_code, found.reply_text, connection=False))
+                self.end(Closed(found.reply_code or 0, found.reply_text or "", connection=False))
             case Basic.Ack() | Basic.Nack() | Basic.Cancel():
                 self._events.put_nowait(found)
             case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import pack
+from typing import Any
 
 import pytest
 from pamqp.commands import Basic
@@ -137,7 +138,7 @@ async def test_headers_keep_their_amqp_types(node: Node, channel: Channel) -> No
 
 
 async def test_properties_come_as_they_were_sent(node: Node, channel: Channel) -> None:
-    sent = {
+    sent: dict[str, Any] = {
         "content_type": "text/plain",
         "content_encoding": "gzip",
         "priority": 3,

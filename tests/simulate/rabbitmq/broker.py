@@ -72,7 +72,7 @@ class Broker:
 
     def lose_leader(self, queue: str) -> None:
         """Makes a queue unavailable: it confirms and delivers nothing until `elect_leader`."""
-        self._queue(queue).lose_leader()
+        self._queue(queue).leader.lose()
 
     def elect_leader(self, queue: str) -> None:
         """Makes a queue available again. It does all that it was asked for meanwhile."""
@@ -100,7 +100,7 @@ class Broker:
                 elif queue.settings.quorum and state.clock.now_ms - queue.declared_ms < young_ms:
                     queue.forget_all()
                     if not state.rules.denies_deprecated:
-                        queue.lose_leader()
+                        queue.leader.lose()
                 else:
                     queue.forget_transient()
             for exchange in state.exchanges:

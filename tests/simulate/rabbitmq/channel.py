@@ -92,7 +92,7 @@ class Channel:
 
     def _wait_for(self, queue: queues.Queue, method: Frame, payload: bytes) -> bool:
         """Whether the queue has no leader. The method is then taken again when it has one."""
-        if queue.available:
+        if queue.leader.is_there:
             self._known.add(queue)
             return False
         self._later.appendleft((method, payload, None))
@@ -101,7 +101,7 @@ class Channel:
 
     def _pause(self, queue: queues.Queue) -> None:
         self._waits = True
-        queue.when_available(self._go_on)
+        queue.leader.do(self._go_on)
 
     def _go_on(self) -> None:
         self._waits = False
@@ -163,7 +163,7 @@ class Channel:
         answered = self._confirms.begin(len(targets))
         for queue in targets:
             queue.enqueue(message, partial(answered, queue.name))
-            if queue.available:
+            if queue.leader.is_there:
                 self._known.add(queue)
             elif queue not in self._known:
                 # On a new channel RabbitMQ waits for the leader before it takes the next method.

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from pamqp import commands, frame
 from pamqp.base import Frame
 from pamqp.commands import Basic
-from pamqp.exceptions import PAMQPException
 from pamqp.heartbeat import Heartbeat
 
 from tests.simulate.rabbitmq.channel import Channel
@@ -21,16 +19,11 @@ from tests.simulate.rabbitmq.login import check_login, server_properties
 from tests.simulate.rabbitmq.state import State
 from tests.simulate.rabbitmq.tables import Properties
 from tests.simulate.rabbitmq.turn import Turn
+from tests.simulate.rabbitmq.wire import END, FRAME, HEARTBEAT, METHOD, PROTOCOL, Publish, content, method_of
 
 if TYPE_CHECKING:
     from tests.simulate.rabbitmq.broker import Broker
 
-_PROTOCOL: Final = b"AMQP\x00\x00\x09\x01"
-_FRAME: Final = Struct(">BHI")
-_CONTENT: Final = Struct(">HHQ")
-_METHOD, _HEADER, _BODY, _HEARTBEAT = 1, 2, 3, 8
-_END: Final = b"\xce"
-_BASIC: Final = 60
 _CHANNELS: Final = 2_047
 _LARGEST_FRAME: Final = 131_072
 
@@ -41,17 +34,6 @@ class _Phase(Enum):
     OPEN = "channels may be opened"
     CLOSING = "the broker has sent a Close, and waits for Close-Ok"
     CLOSED = "the TCP connection has ended"
-
-
-class _Publish:
-    """A publish whose content has not come completely."""
-
-    def __init__(self, method: Basic.Publish, payload: bytes) -> None:
-        self.method = method
-        self.payload = payload
-        self.properties: Properties | None = None
-        self.missing_bytes = 0
-        self.body = bytearray()
 
 
 class Connection:
@@ -71,7 +53,7 @@ class Connection:
         self._frame_size = _LARGEST_FRAME
         self._channels: dict[int, Channel] = {}
         self._closing_channels: set[int] = set()
-        self._publishes: dict[int, _Publish] = {}
+        self._publishes: dict[int, Publish] = {}
         self._is_blocked = False
         self._beat: Timer | None = None
 
@@ -128,13 +110,7 @@ class Connection:
         self._write(frame.marshal(method, number))
 
     def send_content(self, number: int, method: Frame, properties: Properties, body: bytes) -> None:
-        header = _CONTENT.pack(_BASIC, 0, len(body)) + properties.encode()
-        pieces = [frame.marshal(method, number), _FRAME.pack(_HEADER, number, len(header)), header, _END]
-        size = self._frame_size - _FRAME.size - 1
-        for at in range(0, len(body), size):
-            piece = body[at : at + size]
-            pieces += [_FRAME.pack(_BODY, number, len(piece)), piece, _END]
-        self._write(b"".join(pieces))
+        self._write(content(number, method, properties, body, frame_size=self._frame_size))
 
     def _write(self, data: bytes) -> None:
         if not self.closed:
@@ -151,12 +127,12 @@ class Connection:
     # Reading
 
     def _read(self) -> None:
-        if self._phase is _Phase.GREETING and len(self._input) >= len(_PROTOCOL):
+        if self._phase is _Phase.GREETING and len(self._input) >= len(PROTOCOL):
             self._greet()
         at = 0
-        while not self._is_blocked and not self.closed and len(self._input) - at > _FRAME.size:
-            kind, number, size = _FRAME.unpack_from(self._input, at)
-            start, end = at + _FRAME.size, at + _FRAME.size + size
+        while not self._is_blocked and not self.closed and len(self._input) - at > FRAME.size:
+            kind, number, size = FRAME.unpack_from(self._input, at)
+            start, end = at + FRAME.size, at + FRAME.size + size
             if end >= len(self._input):
                 break
             try:
@@ -167,9 +143,9 @@ class Connection:
         self._input = self._input[at:]
 
     def _greet(self) -> None:
-        greeting, self._input = self._input[: len(_PROTOCOL)], self._input[len(_PROTOCOL) :]
-        if greeting != _PROTOCOL:
-            self._write(_PROTOCOL)
+        greeting, self._input = self._input[: len(PROTOCOL)], self._input[len(PROTOCOL) :]
+        if greeting != PROTOCOL:
+            self._write(PROTOCOL)
             self.lost()
             return
         self._phase = _Phase.LOGIN
@@ -181,21 +157,21 @@ class Connection:
         )
 
     def _frame(self, kind: int, number: int, payload: bytes, end: bytes) -> None:
-        if end != _END:
+        if end != END:
             raise Refusal(501, f"type {kind}, payload without its end")
-        if kind == _HEARTBEAT:
+        if kind == HEARTBEAT:
             return
         if self._phase is _Phase.CLOSING:
-            if kind == _METHOD and isinstance(_method(payload, number), commands.Connection.CloseOk):
+            if kind == METHOD and isinstance(method_of(payload, number), commands.Connection.CloseOk):
                 self.lost()
             return
         if number == 0:
-            self._own_method(_method(payload, 0))
+            self._own_method(method_of(payload, 0))
         elif number in self._closing_channels:
             self._closing(number, kind, payload)
         elif number in self._channels:
             self._channel_frame(self._channels[number], kind, payload)
-        elif kind == _METHOD and isinstance(_method(payload, number), commands.Channel.Open):
+        elif kind == METHOD and isinstance(method_of(payload, number), commands.Channel.Open):
             if self._phase is not _Phase.OPEN or number > _CHANNELS:
                 raise Refusal(504, f"channel {number} can't be opened")
             self._channels[number] = Channel(number, self, self._state, self._turn)
@@ -234,12 +210,12 @@ class Connection:
 
     def _channel_frame(self, channel: Channel, kind: int, payload: bytes) -> None:
         number, publish = channel.number, self._publishes.get(channel.number)
-        if kind == _METHOD:
-            method = _method(payload, number)
+        if kind == METHOD:
+            method = method_of(payload, number)
             if publish is not None:
                 raise Refusal(505, f"expected content header for class 60, got non content header frame {method.name}")
             if isinstance(method, Basic.Publish):
-                self._publishes[number] = _Publish(method, payload)
+                self._publishes[number] = Publish(method, payload)
             elif isinstance(method, commands.Channel.Close):
                 del self._channels[number]
                 channel.end()
@@ -249,15 +225,10 @@ class Connection:
             return
         if publish is None:
             raise Refusal(505, "expected method frame, got non method frame instead")
-        if kind == _HEADER:
-            _, _, publish.missing_bytes = _CONTENT.unpack_from(payload)
-            publish.properties = Properties.parse(payload[_CONTENT.size :])
-        else:
-            publish.body += payload
-            publish.missing_bytes -= len(payload)
-        if publish.properties is not None and publish.missing_bytes <= 0:
+        complete = publish.add(kind, payload)
+        if complete is not None:
             del self._publishes[number]
-            channel.take(publish.method, publish.payload, (publish.properties, bytes(publish.body)))
+            channel.take(publish.method, publish.payload, complete)
         if self._broker.alarm is not None:
             self._block(self._broker.alarm)
 
@@ -270,7 +241,7 @@ class Connection:
 
     def _closing(self, number: int, kind: int, payload: bytes) -> None:
         """Takes a frame of a channel that the broker has closed."""
-        method = _method(payload, number) if kind == _METHOD else None
+        method = method_of(payload, number) if kind == METHOD else None
         if isinstance(method, commands.Channel.CloseOk):
             self._closing_channels.discard(number)
         elif isinstance(method, commands.Channel.Close):
@@ -302,13 +273,3 @@ class Connection:
     def _beat_now(self, interval_ms: float) -> None:
         self._write(frame.marshal(Heartbeat(), 0))
         self._beat_later(interval_ms)
-
-
-def _method(payload: bytes, number: int) -> Frame:
-    try:
-        method = frame.unmarshal(_FRAME.pack(_METHOD, number, len(payload)) + payload + _END)[2]
-    except PAMQPException as error:
-        raise Refusal(501, f"no method of AMQP 0-9-1: {error}") from error
-    if not isinstance(method, Frame):
-        raise Refusal(501, "no method of AMQP 0-9-1")
-    return method

@@ -10,12 +10,13 @@ from typing import Protocol
 from tests.simulate.rabbitmq.backlog import Backlog
 from tests.simulate.rabbitmq.clock import Timer
 from tests.simulate.rabbitmq.dead_letters import Forwarder, dead_letter, without_cycles
+from tests.simulate.rabbitmq.leader import Leader
 from tests.simulate.rabbitmq.message import Entry, Message
+from tests.simulate.rabbitmq.overflow import Overflow
 from tests.simulate.rabbitmq.queue_arguments import Settings
 from tests.simulate.rabbitmq.state import State
 from tests.simulate.rabbitmq.tables import Properties, Table, whole
 
-_SOFT_LIMIT = 0.8  # a quorum queue that refuses publishes takes them again below this part of its limit
 _LEAST_TTL_MS = 1  # in which a consumer gets a message that may not wait
 
 
@@ -56,17 +57,17 @@ class Queue:
         self.settings = settings
         self.declared_ms = state.clock.now_ms
         self.refuses = False
+        self.leader = Leader()
         self.exclusive_consumer = False
         self._state = state
         self._ready = Backlog(quorum=settings.quorum, levels=state.rules.levels, apart=state.rules.levels_expire_apart)
+        self._overflow = Overflow(settings, self._ready)
         self._letters = Forwarder(state, self._died)
         self._takers: deque[Taker] = deque()
         self._order = 0
-        self._is_over = self._is_serving = self._is_gone = False
+        self._is_serving = self._is_gone = False
         self._expiry: Timer | None = None
         self._unused: Timer | None = None
-        self._available = True
-        self._later: list[Callable[[], None]] = []
         self.used()
 
     @property
@@ -83,42 +84,22 @@ class Queue:
     def consumers(self) -> int:
         return len(self._takers)
 
-    # Faults
-
-    @property
-    def available(self) -> bool:
-        """Whether the queue has a leader. Without one it answers nothing, and does what it was asked for later."""
-        return self._available
-
-    def lose_leader(self) -> None:
-        self._available = False
-
     def elect_leader(self) -> None:
-        """Does all that the queue was asked for meanwhile."""
-        self._available = True
-        later, self._later = self._later, []
-        for call in later:
-            call()
+        """Ends the time without a leader."""
+        self.leader.elect()
         self._serve()
-
-    def when_available(self, call: Callable[[], None]) -> None:
-        """Calls `call` now, or when the queue has a leader."""
-        if self._available:
-            call()
-        else:
-            self._later.append(call)
 
     # Messages
 
     def enqueue(self, message: Message, answered: Callable[[bool], None]) -> None:
         """Adds a message. `answered`: called with whether the queue has taken it."""
-        self.when_available(lambda: self._enqueue(message, answered))
+        self.leader.do(lambda: self._enqueue(message, answered))
 
     def _enqueue(self, message: Message, answered: Callable[[bool], None]) -> None:
         if self._is_gone:
             answered(True)  # the channel takes the end of a queue for its confirm
             return
-        if self.refuses or self._must_refuse():
+        if self.refuses or self._overflow.must_refuse():
             answered(False)
             return
         self._order += 1
@@ -130,26 +111,9 @@ class Queue:
         self._ready.add(entry)
         answered(True)
         self._serve()
-        while self._is_over_limit() and not self.settings.rejects and (head := self._ready.pop()) is not None:
+        while self._overflow.must_drop() and (head := self._ready.pop()) is not None:
             self._die(head, "maxlen")
         self._serve()
-
-    def _must_refuse(self) -> bool:
-        if not self.settings.rejects:
-            return False
-        if not self.settings.quorum:
-            return self._is_over_limit(more=1)
-        if self._is_over_limit():
-            self._is_over = True
-        elif self._is_over and not self._is_over_limit(part=_SOFT_LIMIT):
-            self._is_over = False
-        return self._is_over
-
-    def _is_over_limit(self, *, more: int = 0, part: float = 1.0) -> bool:
-        most, most_bytes = self.settings.most, self.settings.most_bytes
-        return (most is not None and len(self._ready) + more > most * part) or (
-            most_bytes is not None and self._ready.bytes + more > most_bytes * part
-        )
 
     def take(self) -> Entry | None:
         """Removes the next message, as `basic.get` does. None: the queue is empty."""
@@ -161,12 +125,12 @@ class Queue:
 
     def settled(self) -> None:
         """Learns that a consumer has acknowledged messages, so it may have room."""
-        self.when_available(self._serve)
+        self.leader.do(self._serve)
 
     def give_back(self, entries: Iterable[Entry], *, failed: bool) -> None:
         """Takes messages back. `failed`: the deliveries count towards the limit."""
         entries = [*entries]
-        self.when_available(lambda: self._give_back(entries, failed=failed))
+        self.leader.do(lambda: self._give_back(entries, failed=failed))
 
     def _give_back(self, entries: Iterable[Entry], *, failed: bool) -> None:
         limit = self.settings.delivery_limit
@@ -182,7 +146,7 @@ class Queue:
     def reject(self, entries: Iterable[Entry], *, failed: bool) -> None:
         """Takes messages that a consumer does not want back: they die. `failed`: as in `give_back`."""
         entries = [*entries]
-        self.when_available(lambda: self._reject(entries, failed=failed))
+        self.leader.do(lambda: self._reject(entries, failed=failed))
 
     def _reject(self, entries: Iterable[Entry], *, failed: bool) -> None:
         for entry in entries:
@@ -274,7 +238,7 @@ class Queue:
 
     def _serve(self) -> None:
         """Expires and delivers what it can."""
-        if self._is_serving or self._is_gone or not self._available:
+        if self._is_serving or self._is_gone or not self.leader.is_there:
             return
         self._is_serving = True
         self._expire()
