@@ -9,7 +9,7 @@ BRIDGE_TESTS = --ignore=tests/clusters --ignore=tests/tools
 .DEFAULT_GOAL := run
 .PHONY: help run all check lint types imports guard fmt test test-all test-nightly test-unit test-clusters test-clients test-tools \
     test-migration test-upgrade test-manifests test-redis-cluster test-matrix \
-    coverage fuzz bench torture explore simulate soak setup lock docs clients swagger vendor clean
+    coverage fuzz bench torture explore simulate contract soak setup lock docs clients swagger vendor clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-20s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,6 +103,10 @@ explore: setup ## Visit the orders of events of a few messages, breadth first, a
 
 simulate: setup ## Simulate a bridge with faults by SEED=number, and print the figures as JSON; ARGS="--seeds 1-100" runs more
 	@exec $(PYTHON) -m tests.simulate --seed $(or $(SEED),1) $(ARGS)
+
+contract: setup ## Compare the simulated RabbitMQ with real ones, 3.10, 4.0 and 4.3, or with that of BRIDGE_TEST_RABBITMQ (docs/proof.md)
+	@for version in $(or $(BRIDGE_TEST_RABBITMQ),3.10 4.0 4.3); do BRIDGE_TEST_RABBITMQ=$$version \
+	    $(PYTHON) -m pytest tests/simulate -n 2 $(ARGS) || exit 1; done
 
 soak: setup ## Run two rounds of load, and name what is left after the second; ARGS="--minutes 2 --json" prints JSON alone
 	@exec $(PYTHON) -m tests.soak $(or $(ARGS),--minutes 60)

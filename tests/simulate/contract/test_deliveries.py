@@ -139,6 +139,32 @@ async def test_delete_of_a_queue_cancels_its_consumers(node: Node, channel: Chan
     assert await consuming.is_quiet()
 
 
+async def test_priorities_decide_the_order_by_version(node: Node, channel: Channel, queue: str) -> None:
+    """3.10 knows none. 4.0 delivers one ordinary message after two urgent ones, and 4.3 all urgent ones first."""
+    for body, priority in ((b"o", 1), (b"u", 9)):
+        for _ in range(3):
+            await channel.publish(queue, body, priority=priority)
+
+    await channel.consume(queue)
+
+    order = b"".join([message.body for message in await channel.messages(6)])
+    assert order == {1: b"ooouuu", 2: b"uuouoo", 32: b"uuuooo"}[node.rules.levels]
+
+
+async def test_global_prefetch_limits_all_consumers_of_a_classic_queue(node: Node, channel: Channel) -> None:
+    if node.rules.denies_deprecated:
+        pytest.skip("RabbitMQ 4.3 has no global QoS")
+    await channel.declare(node.name("classic"), queue_type="classic")
+    await _publish(channel, node.name("classic"), 4)
+    await channel.call(Basic.Qos(prefetch_count=2, global_=True), Basic.QosOk)
+    for _ in range(2):
+        await channel.consume(node.name("classic"))
+
+    await channel.messages(2)
+
+    assert (await channel.look(node.name("classic"))).message_count == 2
+
+
 # Acknowledging
 
 
@@ -335,6 +361,21 @@ async def test_dead_letter_shows_the_failed_deliveries_of_its_version(
     due.reject(letter.tag, requeue=True)
     again = (await due.message()).headers["x-delivery-count"]
     assert again == (1 if not node.rules.carries_count else (expected or 0) + 1)
+
+
+async def test_published_delivery_count_is_passed_on_and_then_replaced(
+    node: Node, channel: Channel, queue: str
+) -> None:
+    """So the bridge never publishes one (topology/deaths.py)."""
+    await channel.publish(queue, headers={"x-delivery-count": 5})
+    await channel.consume(queue)
+    first = await channel.message()
+    channel.reject(first.tag, requeue=True)
+
+    again = await channel.message()
+
+    assert (first.headers["x-delivery-count"], first.redelivered) == (5, False)
+    assert again.headers["x-delivery-count"] == 1
 
 
 async def test_nacks_of_4_3_reach_no_limit(node: Node, channel: Channel) -> None:

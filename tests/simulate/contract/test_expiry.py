@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pamqp.commands import Queue
 
-from tests.simulate.contract.client import Channel
+from tests.simulate.contract.client import Channel, Closed
 from tests.simulate.contract.conftest import Node
 
 SHORT_MS, LONG_MS = 80, 60_000
@@ -201,6 +201,33 @@ async def test_dead_letter_key_replaces_all_keys(node: Node, channel: Channel) -
     assert ("CC" not in letter.headers) == node.rules.drops_cc
     assert letter.deaths[0]["routing-keys"] == [node.name("slot"), node.name("cc")]
     assert (await channel.look(node.name("cc"))).message_count == 1
+
+
+async def test_dead_letter_takes_its_cc_keys_along(node: Node, channel: Channel, strategy: dict[str, str]) -> None:
+    """A header CC of a producer routes past the delay at once, and once more at the end of the slot."""
+    due, copies = await _due(node), await _due(node, "copies")
+    await channel.declare_exchange(node.name("x"), "direct", durable=True)
+    await channel.declare_exchange(node.name("next"), "direct", durable=True)
+    await channel.declare(node.name("slot"), message_ttl=SHORT_MS, dead_letter_exchange=node.name("next"), **strategy)
+    for exchange, queue, key in (("x", "slot", "key"), ("next", "due", "key"), ("next", "copies", "cc")):
+        await channel.bind(node.name(queue), node.name(exchange), key)
+    await channel.publish("key", exchange=node.name("x"), headers={"CC": ["cc"]})
+
+    assert (await due.message()).deaths[0]["routing-keys"] == ["key", "cc"]
+    assert (await copies.message()).key == "key"
+
+
+async def test_unused_queue_ends_with_its_messages(node: Node, channel: Channel) -> None:
+    """`x-expires`: so the topology never sets it. A quorum queue does so too, but looks only with each tick."""
+    due = await _due(node)
+    await channel.declare(node.name("brief"), queue_type="classic", expires=SHORT_MS)
+    await channel.publish(node.name("brief"))
+    await _slot(node, channel, "timer", "due", message_ttl=6 * SHORT_MS)
+    await channel.publish(node.name("timer"))
+    await due.message()
+
+    with pytest.raises(Closed, match="NOT_FOUND - no queue"):
+        await channel.look(node.name("brief"))
 
 
 async def test_dead_letters_of_a_deleted_queue_take_the_alternate_exchange(node: Node, channel: Channel) -> None:

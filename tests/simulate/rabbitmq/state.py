@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from tests.simulate.rabbitmq.message import Message
     from tests.simulate.rabbitmq.queues import Queue
 
-DAY_MS = 86_400_000
-
 
 class State:
     """The objects of the one virtual host.
