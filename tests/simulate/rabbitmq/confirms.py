@@ -65,7 +65,7 @@ class Confirms:
         for tag in tags:
             del self._left[tag]
             self._refused.discard(tag)
-        first_left = min((*self._left, *others), default=self._tag + 1)
+        first_left = min(next(iter(self._left), self._tag + 1), *others, self._tag + 1)
         together = [tag for tag in tags if tag < first_left]
         if together:
             self._write(kind(delivery_tag=max(together), multiple=len(together) > 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Protocol
 
 from pamqp.base import Frame
@@ -171,7 +172,7 @@ class Deliveries:
         """Removes deliveries, and returns their entries by queue."""
         if not (tag in self._unacked or (multiple and tag == 0)):
             raise failed(f"unknown delivery tag {tag}")
-        tags = [other for other in self._unacked if not tag or other <= tag] if multiple else [tag]
+        tags = [*takewhile(lambda other: not tag or other <= tag, self._unacked)] if multiple else [tag]
         entries: dict[Queue, list[Entry]] = {}
         for settled in tags:
             unacked = self._unacked.pop(settled)
