@@ -17,6 +17,7 @@ from topology.report import Difference
 _HANDLES_PER_QUEUE: Final = 3
 _WITHOUT_HANDLES: Final = 4  # the first major version without such reservations
 _MANY: Final = 0.8  # of all handles
+_LEAST_HANDLES: Final = 1_024  # the lowest limit of open files that a system has by default
 
 _OF_RETRIES: Final = "delayed-retry-type"
 _OF_TIMEOUTS: Final = "consumer-timeout"
@@ -98,11 +99,11 @@ def file_handles(facts: Facts) -> Verdict:
     nodes = managed.answers["nodes"]
     if isinstance(nodes, Missing):
         return nodes
-    limits = {node["name"]: node["fd_total"] for node in nodes if "fd_total" in node}
-    if not limits:
-        return Missing("the management API does not show the nodes' file handles yet")
     queues = overview["object_totals"]["queues"]
     reserved = queues * _HANDLES_PER_QUEUE
+    limits = {node["name"]: node["fd_total"] for node in nodes if "fd_total" in node}
+    if not limits and reserved > _LEAST_HANDLES * _MANY:
+        return Missing("the management API does not show the nodes' file handles yet")
     return [
         Fault(f"{queues:,} queues reserve up to {reserved:,} of {limit:,} file handles of {node}", "warning")
         for node, limit in limits.items()
