@@ -20,12 +20,19 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seeds", help="several seeds instead, such as 1-20")
     parser.add_argument("--faults", choices=("none", "all"), default="all")
     parser.add_argument("--seconds", type=float, default=60.0, help="of virtual time, in which load and faults come")
+    parser.add_argument("--planted", nargs="*", help="look for planted defects, all or these, among the seeds")
     options = parser.parse_args(arguments)
     first, _, last = (options.seeds or str(options.seed)).partition("-")
     clock.install()
-    from tests.simulate.seeds import simulate  # noqa: PLC0415 - its modules import the clock's functions by name
+    # Their modules import the clock's functions by name.
+    from tests.explore.planted import PLANTED  # noqa: PLC0415
+    from tests.simulate.seeds import search, simulate  # noqa: PLC0415
 
     seeds = range(int(first), int(last or first) + 1)
+    if options.planted is not None:
+        defects = [defect for defect in PLANTED if not options.planted or defect.name in options.planted]
+        print(json.dumps(search(defects, seeds, seconds=options.seconds), indent=2))
+        return 0
     found = simulate(seeds, with_faults=options.faults == "all", seconds=options.seconds)
     print(json.dumps(found, indent=2))
     return int(bool(found["broken"]))

@@ -6,41 +6,69 @@ import os
 import pickle
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
+from tests.explore.planted import Planted
+from tests.simulate.planted import planted_here
 from tests.simulate.run import Outcome, Simulation
 from tests.simulate.store import PrivateRedis
 
 _FOLDER: Final = Path(".local/simulate")
 _SHOWN: Final = 5  # findings of a seed; its trace has all
+_WIDTH: Final = 200  # characters of a finding
 
 
 def simulate(seeds: Iterable[int], *, with_faults: bool, seconds: float) -> dict[str, Any]:
     """Simulates each seed. Returns the figures; `broken` has the seeds that broke a promise, with their traces."""
     found: dict[str, Any] = {"seeds": {}, "broken": {}}
+    with _redis() as redis:
+        for seed in seeds:
+            outcome = _forked(seed, redis, with_faults=with_faults, seconds=seconds)
+            says = outcome.broken[0][:100] if outcome.broken else "no promise broke"
+            print(f"seed {seed}: {says}", file=sys.stderr, flush=True)
+            found["seeds"][seed] = {"digest": outcome.digest, **outcome.figures}
+            if outcome.broken:
+                found["broken"][seed] = {"trace": str(_trace(seed)), "found": outcome.broken[:_SHOWN]}
+    return found
+
+
+def search(defects: Iterable[Planted], seeds: Sequence[int], *, seconds: float) -> dict[str, Any]:
+    """Simulates with each defect until a seed breaks a promise. Returns the seed and what broke by the defect's name;
+    None: no seed found it."""
+    found: dict[str, Any] = {}
+    with _redis() as redis:
+        for defect in defects:
+            found[defect.name] = None
+            for seed in seeds:
+                outcome = _forked(seed, redis, with_faults=True, seconds=seconds, defect=defect)
+                if outcome.broken:
+                    found[defect.name] = {"seed": seed, "found": outcome.broken[0][:_WIDTH]}
+                    break
+            print(f"{defect.name}: {found[defect.name]}", file=sys.stderr, flush=True)
+    return found
+
+
+@contextmanager
+def _redis() -> Iterator[PrivateRedis]:
     with tempfile.TemporaryDirectory(prefix="delaybridge-simulate-") as folder:
         redis = PrivateRedis(Path(folder))
         redis.start()
         try:
-            for seed in seeds:
-                outcome = _forked(seed, redis, with_faults=with_faults, seconds=seconds)
-                says = outcome.broken[0][:100] if outcome.broken else "no promise broke"
-                print(f"seed {seed}: {says}", file=sys.stderr, flush=True)
-                found["seeds"][seed] = {"digest": outcome.digest, **outcome.figures}
-                if outcome.broken:
-                    found["broken"][seed] = {"trace": str(_trace(seed)), "found": outcome.broken[:_SHOWN]}
+            yield redis
         finally:
             redis.kill()
-    return found
 
 
 def _trace(seed: int) -> Path:
     return _FOLDER.resolve() / f"seed-{seed}.trace"
 
 
-def _forked(seed: int, redis: PrivateRedis, *, with_faults: bool, seconds: float) -> Outcome:
+def _forked(
+    seed: int, redis: PrivateRedis, *, with_faults: bool, seconds: float, defect: Planted | None = None
+) -> Outcome:
     """Runs a simulation in a child, as each one starts with the same state of all modules."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -48,8 +76,9 @@ def _forked(seed: int, redis: PrivateRedis, *, with_faults: bool, seconds: float
         code = 1
         try:
             os.close(reading)
-            simulation = Simulation(seed, redis, with_faults=with_faults, seconds=seconds)
-            outcome = simulation.run()
+            with nullcontext() if defect is None else planted_here(defect):
+                simulation = Simulation(seed, redis, with_faults=with_faults, seconds=seconds)
+                outcome = simulation.run()
             trace = simulation.stage.trace
             trace.write(_trace(seed))
             with os.fdopen(writing, "wb") as file:

@@ -25,6 +25,8 @@ from tests.simulate.clock import Clock
 from tests.simulate.network import Link
 from tests.simulate.trace import Trace
 
+COMPILER: Final = shutil.which("cc") or shutil.which("gcc")
+NO_COMPILER: Final = "the simulation needs a C compiler for Redis' clock: install gcc"
 _SOURCE: Final = Path(__file__).with_name("clock.c")
 _NAMES: Final = {script.sha: name for name, script in SCRIPTS.items()}
 _SHOWN: Final = 3  # items of an answer, in a trace
@@ -40,10 +42,9 @@ class PrivateRedis(RedisNode):
         self._library = folder.resolve() / "clock.so"
         folder.mkdir(parents=True, exist_ok=True)
         self._clock_file.write_bytes(bytes(8))
-        compiler = shutil.which("cc") or shutil.which("gcc")
-        if compiler is None:
-            raise LocalError("the simulation needs a C compiler for Redis' clock: install gcc")
-        subprocess.run([compiler, "-O2", "-shared", "-fPIC", "-o", self._library, _SOURCE, "-ldl"], check=True)
+        if COMPILER is None:
+            raise LocalError(NO_COMPILER)
+        subprocess.run([COMPILER, "-O2", "-shared", "-fPIC", "-o", self._library, _SOURCE, "-ldl"], check=True)
         with self._clock_file.open("r+b") as file:
             self._time = mmap.mmap(file.fileno(), 8)
 

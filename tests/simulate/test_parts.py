@@ -13,7 +13,7 @@ import pytest
 from tests.simulate.clock import EPOCH_S, Clock
 from tests.simulate.loop import PROCESS, SimulatedLoop
 from tests.simulate.network import Link, Network
-from tests.simulate.store import PrivateRedis, SimulatedRedis
+from tests.simulate.store import COMPILER, NO_COMPILER, PrivateRedis, SimulatedRedis
 from tests.simulate.trace import Trace
 
 
@@ -31,6 +31,8 @@ def loop(clock: Clock) -> Iterator[SimulatedLoop]:
 
 @pytest.fixture(scope="module")
 def redis(local_dir: Path) -> Iterator[PrivateRedis]:
+    if COMPILER is None:
+        pytest.skip(NO_COMPILER)
     with PrivateRedis(local_dir / "simulated-redis") as node:
         yield node
 

@@ -1,4 +1,4 @@
-"""Simulates some tens of seeds, and checks that a seed has one trace. `make simulate` runs one seed."""
+"""Simulates a dozen seeds, and checks that a seed has one trace. `make simulate` runs one seed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.simulate.store import COMPILER, NO_COMPILER
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
 PROJECT = Path(__file__).parent.parent.parent
 FEW = ("--seeds", "1-12", "--seconds", "15")
 NIGHTLY = ("--seeds", "1-200")
