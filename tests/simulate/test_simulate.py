@@ -38,3 +38,8 @@ def test_no_promise_breaks_with_faults(pytestconfig: pytest.Config) -> None:
 def test_seed_has_one_trace() -> None:
     one, other = (_simulate("--seed", "3", "--seconds", "15")["seeds"]["3"]["digest"] for _ in range(2))
     assert one == other
+
+
+@pytest.mark.parametrize("name", ["a message has any number of deliveries", "the copy of an ended message is no ghost"])
+def test_planted_defect_is_found(name: str) -> None:
+    assert _simulate("--planted", name, "--seeds", "1-3", "--seconds", "20")[name]
