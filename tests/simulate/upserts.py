@@ -54,8 +54,8 @@ class Upserts:
         if answer is None or answer.status_code >= 500:
             self._history.note(key, What.UNANSWERED)
             return False
-        if answer.status_code == CONFLICT and rule == "error":
-            return True
+        if answer.status_code == CONFLICT and rule != "keep":
+            return True  # a live message exists, or its release has begun
         assert answer.status_code in (OK, CREATED), answer.text
         if answer.json().get("body") == key:  # else the answer shows the live message, which stays as it is
             self._history.note(key, What.ACCEPTED)
