@@ -121,7 +121,9 @@ def fork_bridges() -> None:
     gc.disable()
     from bridge.cli import serve  # noqa: F401, PLC0415 - a pytest worker needs it only in this process
     from bridge.cli.app import app  # noqa: PLC0415
+    from bridge.model.tls import system_context  # noqa: PLC0415
 
+    system_context()
     gc.freeze()
     # Two threads of a test may ask for one bridge. The system tells an exit code only once.
     codes: dict[int, int] = {}

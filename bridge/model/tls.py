@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from _ssl import _test_decode_cert  # type: ignore[attr-defined]
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,12 +27,21 @@ def client_context(ca: Path | None, cert: Path | None, key: Path | None, names: 
     Raises:
         ValueError: a file can't be used; the text calls it by its name in `names`.
     """
+    if ca is None and cert is None and key is None:
+        return system_context()
     try:
         context = ssl.create_default_context(cafile=ca)
     except OSError as error:
         raise ValueError(f"{names.ca}: {ca}: {_reason(error)}") from None
     _load_certificate(context, names.cert, names.key, cert, key)
     return context
+
+
+@cache
+def system_context() -> ssl.SSLContext:
+    """Returns the context that trusts the system's authorities. The process makes it once, as it takes 20 ms. Nobody
+    may change it."""
+    return ssl.create_default_context()
 
 
 def check_server_files(settings: str, cert: Path | None, key: Path | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NoReturn
 
 import structlog
@@ -38,9 +39,7 @@ class Loop:
         self._destinations = Destinations(settings.task_services or {})
         self._allowed = settings.push_allow or ()
         self._resolver = Resolver()
-        self._tls = ssl.create_default_context()
-        if settings.tls_ca is not None:
-            self._tls.load_verify_locations(settings.tls_ca)
+        self._tls_ca = settings.tls_ca
         self._running: dict[str, _Running] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._version: bytes | None = None
@@ -50,6 +49,15 @@ class Loop:
         self.status = Joined(
             self._name, lambda: (self._following, *(running.worker.status for running in self._running.values()))
         )
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        """Trusts the system's authorities, and the one of the servers. The first subscription makes the context, as
+        that takes 20 ms."""
+        context = ssl.create_default_context()
+        if self._tls_ca is not None:
+            context.load_verify_locations(self._tls_ca)
+        return context
 
     async def run(self) -> NoReturn:
         """Keeps the workers running for ever, and waits for servers that are away. A failing receiver does not make the
