@@ -9,6 +9,9 @@ BRIDGE_TEST_REDIS chooses how Redis runs: single, sentinel or cluster. Only a si
 
 from __future__ import annotations
 
+import tests.simulate.installed  # noqa: F401 - before other modules take functions of `time` by name
+
+# isort: split
 import gc
 import os
 import shutil
@@ -67,7 +70,7 @@ LONGEST = (
     "integration/test_audit.py",
     "fault/test_breakers.py",
     "fuzz",
-    "fault/test_crash",
+    "inside",
     "tools/client",
     "tools/torture/test_run.py",
     "tools/local",

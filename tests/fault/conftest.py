@@ -8,10 +8,8 @@ import pytest
 import pytest_asyncio
 
 from bridge.local.rabbitmq import RabbitNode
-from tests.fault.stage import Stage
+from tests.fault.stage import Stage, shared_stage
 from tests.matrix.servers import FEW_TICKS, Servers
-from tests.shared_servers import SharedRabbit
-from tests.vhosts import give_back_vhost, take_vhost
 
 
 @pytest.fixture(scope="session")
@@ -36,11 +34,8 @@ def stage(local_dir: Path, servers: Servers, request: pytest.FixtureRequest) -> 
         with Stage(folder, servers, node) as stage:
             yield stage
         return
-    shared: SharedRabbit = request.getfixturevalue("rabbit")
-    shared = shared.at(take_vhost(shared))
-    with Stage(folder, servers, shared) as stage:
+    with shared_stage(folder, servers, request.getfixturevalue("rabbit")) as stage:
         yield stage
-    give_back_vhost(shared, shared.vhost)
 
 
 @pytest_asyncio.fixture

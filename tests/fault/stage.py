@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -14,7 +16,9 @@ from bridge.local.rabbitmq import USER, RabbitNode
 from bridge.local.server import Server
 from tests.forked_bridge import ForkedBridge
 from tests.matrix.servers import Servers
+from tests.proxy import Proxy
 from tests.shared_servers import SharedRabbit
+from tests.vhosts import give_back_vhost, take_vhost
 
 
 class Stage:
@@ -42,6 +46,18 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         self.kill()
 
+    @property
+    def amqp_url(self) -> str:
+        return self.rabbit.amqp_url
+
+    @property
+    def redis_url(self) -> str:
+        return self.redis.url
+
+    def proxy(self, url: str) -> Proxy:
+        """Returns a proxy in front of the server at the address, not started yet."""
+        return Proxy(url)
+
     def kill(self) -> None:
         for server in (*self._bridges, self.rabbit, self.redis):
             if server is not self._given:
@@ -57,6 +73,15 @@ class Stage:
         bridge = ForkedBridge(log_file, free_ports(1)[0], environment)
         self._bridges.append(bridge)
         return bridge
+
+
+@contextmanager
+def shared_stage(folder: Path, servers: Servers, rabbit: SharedRabbit) -> Iterator[Stage]:
+    """Yields a stage with a virtual host of the run's RabbitMQ."""
+    own = rabbit.at(take_vhost(rabbit))
+    with Stage(folder, servers, own) as stage:
+        yield stage
+    give_back_vhost(own, own.vhost)
 
 
 def empty(rabbit: RabbitNode) -> None:

@@ -41,7 +41,7 @@ from bridge.service.pulling.unacked_leases import UnackedLeases
 from bridge.service.topics.subscriptions import Subscription
 from bridge.settings.settings import Settings
 from bridge.store.kept.tokens import StoredTokens
-from tests.fault.stage import Stage
+from tests.inside.stage import Stage
 from tests.waiting import pause
 
 PATIENCE_S = 30.0
@@ -103,8 +103,8 @@ async def bridge(stage: Stage) -> AsyncIterator[Bridge]:
         patch.setattr(worker, "_WAIT_MS", 100)
         patch.setattr(supervisor, "_LONGEST_PAUSE_S", 0.1)
         settings = Settings(
-            amqp_url=stage.rabbit.amqp_url,
-            redis_url=stage.redis.url,
+            amqp_url=stage.amqp_url,
+            redis_url=stage.redis_url,
             audit_every=100,
             verify_every=100,
             lease_copy_after=50,

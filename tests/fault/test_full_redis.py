@@ -32,8 +32,8 @@ async def disk_full(redis: RedisNode) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def memory_full(redis: RedisNode) -> AsyncIterator[None]:
-    async with Redis.from_url(redis.url) as client:
+async def memory_full(redis_url: str) -> AsyncIterator[None]:
+    async with Redis.from_url(redis_url) as client:
         await client.config_set("maxmemory", "1mb")
         try:
             yield
@@ -67,7 +67,11 @@ async def refused(api: Api, topic: str) -> str:
         await pause()
 
 
-@pytest.mark.parametrize(("full", "says"), [(disk_full, "MISCONF"), (memory_full, "maxmemory")], ids=["disk", "memory"])
+@pytest.mark.parametrize(
+    ("full", "says"),
+    [(disk_full, "MISCONF"), (lambda redis: memory_full(redis.url), "maxmemory")],
+    ids=["disk", "memory"],
+)
 async def test_full_redis_refuses_sends_and_loses_no_accepted_message(
     stage: Stage, local_dir: Path, http: httpx2.AsyncClient, full: Full, says: str
 ) -> None:
@@ -109,7 +113,7 @@ async def test_a_send_that_a_full_redis_refuses_is_not_delivered(
                 assert (await api.call("POST", f"/v1/topics/{topic}/{path}", body)).status_code == 200
                 left -= 1
         accepted: set[str] = set()
-        async with memory_full(redis):
+        async with memory_full(redis.url):
             # The first of those without an id may be accepted: nobody knows their ids, so they claim none.
             for number in range(6):
                 answer = await api.call("POST", f"/v1/topics/{topic}/messages", {"body": 1, "delay": "30s"})

@@ -7,28 +7,14 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from bridge.model.message import CopyKind
 from bridge.store.scripts import SCRIPTS
-from tests.fault.api import Api, now_ms
-from tests.fault.crash import DyingAt, after, comes_once, dies_in, draft, dying, of_kind, restarted, send
+from tests.fault.api import Api
 from tests.fault.stage import Stage, started
 from tests.fault.test_full_redis import bridge_on, memory_full
 from tests.proxy import Proxy
 
 DELAY_MS = 4_000  # longer than a send may last, so the id is not claimed
 BODY = {"body": 1, "delay": DELAY_MS}
-
-
-@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(CopyKind.CHECKED)), ("entered", after("enter"))])
-async def test_message_of_a_crashed_send_comes_once_and_in_time(stage: Stage, name: str, dying_at: DyingAt) -> None:
-    topic = f"made-{name}"
-    async with dying(stage, broker_timeout=1_000, store_timeout=1_000) as (mortal, service):
-        await send(service, draft(topic, message_id="first", delay_ms=3_600_000))
-        not_before_ms = now_ms() + DELAY_MS
-        dying_at(mortal)
-        await dies_in(mortal, service.sending.send(draft(topic, message_id="", delay_ms=DELAY_MS)))
-    async with restarted(stage) as service:
-        await comes_once(service, topic, not_before_ms=not_before_ms, message_id=None)
 
 
 @pytest.mark.parametrize("lost", ["answer", "confirm"])
@@ -61,7 +47,7 @@ async def test_redis_that_refuses_writes_lets_no_refused_send_through(
     async with bridge_on(stage, local_dir, "everysec", topic) as (url, redis):
         api = Api(http, url)
         await api.sent(topic, "first", delay="1h")
-        async with memory_full(redis):
+        async with memory_full(redis.url):
             answers = [await api.call("POST", f"/v1/topics/{topic}/messages", BODY) for _ in range(8)]
             # The first is published before Redis refuses, so it is accepted. The others must claim first.
             assert [answer.status_code for answer in answers[1:]] == [503] * 7

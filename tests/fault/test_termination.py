@@ -18,8 +18,8 @@ from bridge.model.errors import BrokerUnavailable, Stopping
 from bridge.model.message import Envelope
 from bridge.model.values import Draft
 from tests.fault.api import Api
-from tests.fault.inside import Gate, running
 from tests.fault.stage import Stage, killed, started
+from tests.inside.running import Gate, running
 from tests.waiting import pause
 
 

@@ -26,6 +26,7 @@ COMBINATIONS: Final = ("3.10+redis-7.0", "4.0+redis-8.0", "4.3+valkey-9.1", "4.3
 
 TESTS: Final = (
     "tests/fault",
+    "tests/inside",
     "tests/property",
     "tests/integration",
     "tests/clusters",

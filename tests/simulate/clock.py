@@ -41,8 +41,14 @@ class Clock:
     def begin(self, seed: int) -> None:
         """Stops the machine's clock for this process. From now on, all its randomness comes from the seed."""
         self.runs = True
+        self.monotonic_s = _FIRST_S
         self.entropy = Random(f"entropy {seed}")
         random.seed(f"random {seed}")
+
+    def end(self) -> None:
+        """Gives the process the machine's clock and randomness again."""
+        self.runs = False
+        random.seed()
 
 
 CLOCK: Final = Clock()

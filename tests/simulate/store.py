@@ -105,6 +105,7 @@ class SimulatedRedis:
         self._clock = clock
         self._trace = trace
         self._own = RealConnection(redis)
+        self._clients: list[RealConnection] = []
         self.fate: Callable[[], str] = str
         self.calls = 0
         self.command("FLUSHALL")
@@ -112,7 +113,8 @@ class SimulatedRedis:
         self.command("DEBUG", "SET-ACTIVE-EXPIRE", "0")
 
     def accept(self, link: Link) -> Client:
-        return Client(self, link, RealConnection(self._redis))
+        self._clients.append(RealConnection(self._redis))
+        return Client(self, link, self._clients[-1])
 
     def command(self, *words: str | int) -> Any:
         """Runs one command beside the network."""
@@ -121,7 +123,9 @@ class SimulatedRedis:
         return answer
 
     def close(self) -> None:
-        self._own.close()
+        """Closes all connections to the real Redis."""
+        for connection in (self._own, *self._clients):
+            connection.close()
 
     def answer(self, link: Link, real: RealConnection, data: bytes, commands: list[list[bytes]]) -> None:
         """Runs the commands, and sends their answers, unless one of both is lost with the connection."""

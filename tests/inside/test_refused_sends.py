@@ -12,10 +12,9 @@ from bridge.broker.publications import Publication
 from bridge.model.errors import BrokerUnavailable, StoreUnavailable
 from bridge.service.service import Service
 from bridge.store.replies import binaries
-from tests.fault.crash import draft, pull, send
-from tests.fault.inside import running
-from tests.fault.stage import Stage
-from tests.proxy import Proxy
+from tests.inside.crash import draft, pull, send
+from tests.inside.running import running
+from tests.inside.stage import Stage
 
 DAY_MS = 86_400_000
 
@@ -26,7 +25,7 @@ async def records(service: Service, topic: str) -> list[bytes]:
 
 async def test_a_send_that_was_not_published_leaves_no_record(stage: Stage) -> None:
     topic = "unpublished"
-    async with Proxy(stage.rabbit.amqp_url) as proxy, running(stage, amqp_url=proxy.url) as service:
+    async with stage.proxy(stage.amqp_url) as proxy, running(stage, amqp_url=proxy.url) as service:
         await send(service, draft(topic, message_id="known", delay_ms=30 * DAY_MS))
         known = await records(service, topic)
         proxy.cut()
@@ -40,7 +39,7 @@ async def test_a_send_that_was_not_published_leaves_no_record(stage: Stage) -> N
 
 async def test_a_send_that_was_not_published_keeps_the_tombstone_of_its_id(stage: Stage) -> None:
     topic = "tombstone"
-    async with Proxy(stage.rabbit.amqp_url) as proxy, running(stage, amqp_url=proxy.url) as service:
+    async with stage.proxy(stage.amqp_url) as proxy, running(stage, amqp_url=proxy.url) as service:
         await send(service, draft(topic, delay_ms=3_000))
         await service.changing.delete(topic, "it", release=False)
         proxy.cut()
@@ -57,12 +56,12 @@ async def test_a_send_that_was_not_published_keeps_the_tombstone_of_its_id(stage
 async def test_a_refused_send_does_not_hold_back_an_amqp_clients_message_of_its_id(stage: Stage, key: str) -> None:
     """The lost confirm leaves an unconfirmed record. An empty key: straight into the ready queue."""
     topic = f"poisoned-{len(key)}"
-    async with Proxy(stage.rabbit.amqp_url) as proxy, running(stage, amqp_url=proxy.url) as service:
+    async with stage.proxy(stage.amqp_url) as proxy, running(stage, amqp_url=proxy.url) as service:
         await send(service, draft(topic, message_id="first", delay_ms=30 * DAY_MS))
         proxy.lose_the_answer_to(b"the-one")
         with pytest.raises(BrokerUnavailable):
             await service.sending.send(draft(topic, message_id="the-one", delay_ms=30 * DAY_MS))
-        async with await aio_pika.connect(stage.rabbit.amqp_url) as connection, connection.channel() as channel:
+        async with await aio_pika.connect(stage.amqp_url) as connection, connection.channel() as channel:
             exchange = await channel.get_exchange("delay" if key else "", ensure=False)
             message = aio_pika.Message(b'"of a client"', message_id="the-one")
             await exchange.publish(message, f"{key}{topic}" if key else f"ready.{topic}")

@@ -16,10 +16,10 @@ from bridge.service.reading.portions import PORTION_BYTES
 from bridge.service.service import Service
 from bridge.store.calls import Call
 from bridge.store.messages.outcomes import Looked
-from tests.fault.crash import draft, pull, send
-from tests.fault.inside import running
-from tests.fault.stage import Stage
 from tests.forked_bridge import PATIENCE
+from tests.inside.crash import draft, pull, send
+from tests.inside.running import running
+from tests.inside.stage import Stage
 from tests.waiting import pause
 
 BODY = b"x" * 1024 * 1024
@@ -27,7 +27,7 @@ IDS = [f"m-{number:02}" for number in range(12)]
 GRACE_MS = 100
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="function")
 async def service(stage: Stage) -> AsyncIterator[Service]:
     settings = {"keep_body_max": len(BODY), "audit_grace": GRACE_MS, "audit_every": 0, **PATIENCE}
     async with running(stage, **settings) as service:

@@ -10,7 +10,7 @@ import pytest
 from bridge.model.message import CopyKind, Envelope, State
 from bridge.model.values import IfExists
 from tests.fault.api import now_ms
-from tests.fault.crash import (
+from tests.inside.crash import (
     ABSENCE_MS,
     DyingAt,
     after,
@@ -24,7 +24,9 @@ from tests.fault.crash import (
     restarted,
     send,
 )
-from tests.fault.stage import Stage
+from tests.inside.stage import Stage
+
+MADE_DELAY_MS = 4_000  # longer than a send may last, so the id is not claimed
 
 
 @pytest.mark.parametrize(
@@ -42,6 +44,18 @@ async def test_a_crash_in_a_send_leaves_one_message_once_it_is_sent_again(
     async with restarted(stage) as service:
         await send(service, what)
         await comes_once(service, topic, not_before_ms=not_before_ms)
+
+
+@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(CopyKind.CHECKED)), ("entered", after("enter"))])
+async def test_a_crash_in_a_send_without_an_id_leaves_one_message(stage: Stage, name: str, dying_at: DyingAt) -> None:
+    topic = f"made-{name}"
+    async with dying(stage, broker_timeout=1_000, store_timeout=1_000) as (mortal, service):
+        await send(service, draft(topic, message_id="first", delay_ms=3_600_000))
+        not_before_ms = now_ms() + MADE_DELAY_MS
+        dying_at(mortal)
+        await dies_in(mortal, service.sending.send(draft(topic, message_id="", delay_ms=MADE_DELAY_MS)))
+    async with restarted(stage) as service:
+        await comes_once(service, topic, not_before_ms=not_before_ms, message_id=None)
 
 
 @pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(CopyKind.LEASE)), ("leased", after("lease"))])

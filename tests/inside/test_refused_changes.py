@@ -18,12 +18,12 @@ from bridge.model.message import Envelope, State
 from bridge.service.sending import replacing
 from bridge.service.service import Service
 from bridge.store.messages import records
-from tests.fault.crash import change, draft, pull, send
-from tests.fault.inside import running
-from tests.fault.stage import Stage
-from tests.fault.test_final_deletes import after_next_publish
 from tests.fault.test_full_redis import memory_full
 from tests.forked_bridge import PATIENCE
+from tests.inside.crash import change, draft, pull, send
+from tests.inside.running import running
+from tests.inside.stage import Stage
+from tests.inside.test_final_deletes import after_next_publish
 from tests.waiting import pause
 
 Call = Callable[[Service, str], Coroutine[Any, Any, object]]
@@ -71,7 +71,7 @@ async def consuming(stage: Stage, topic: str) -> AsyncIterator[asyncio.Queue[byt
         await message.ack()
         arrived.put_nowait(message.body)
 
-    async with await aio_pika.connect(stage.rabbit.amqp_url) as connection, connection.channel() as channel:
+    async with await aio_pika.connect(stage.amqp_url) as connection, connection.channel() as channel:
         queue = await channel.get_queue(f"ready.{topic}", ensure=False)
         await queue.consume(take)
         yield arrived
@@ -132,7 +132,7 @@ async def test_copy_of_a_call_that_a_full_redis_refused_reaches_nobody(
     topic = f"full-{call.__name__}"
     async with running(stage, **PATIENCE) as service, asyncio.timeout(PATIENCE_S):
         await begins(service, topic)
-        full = memory_full(stage.redis)
+        full = memory_full(stage.redis_url)
         after_next_publish(service, full.__aenter__)
         with pytest.raises(StoreUnavailable, match="maxmemory"):
             await call(service, topic)

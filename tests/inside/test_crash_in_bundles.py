@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-import httpx2
 import pytest
 
 from bridge.broker.publications import Route
@@ -15,10 +14,8 @@ from bridge.model.message import CopyKind, Envelope, State
 from bridge.model.values import Draft, Leased
 from bridge.service.service import Service
 from tests.fault.api import now_ms
-from tests.fault.crash import DyingAt, after, before, dies_in, dying, of_kind, on_way, restarted
-from tests.fault.stage import Stage, killed, started
-from tests.forked_bridge import PATIENCE
-from tests.integration.topic import Topic
+from tests.inside.crash import DyingAt, after, before, dies_in, dying, of_kind, on_way, restarted
+from tests.inside.stage import Stage
 from tests.waiting import pause
 
 IDS = [f"m-{at}" for at in range(8)]
@@ -143,21 +140,3 @@ async def test_a_crash_as_leases_end_redelivers_only_unacked_messages(
         await each_comes_once(service, topic, left, not_before_ms=pulled_ms + 4_000, most_attempts=2)
         for one in acked:
             assert (await service.lookup.get(topic, one.message.record.id)).record.state is State.ACKED
-
-
-async def test_a_killed_bridge_leaves_its_bundles_to_the_next_one(stage: Stage, http: httpx2.AsyncClient) -> None:
-    first, second = (stage.bridge(**PATIENCE) for _ in range(2))
-    await started(first)
-    async with httpx2.AsyncClient(base_url=first.url, timeout=60) as client:
-        topic = Topic(client, "bundle-killed")
-        await topic.put_policy()
-        ids = [f"m-{at:03}" for at in range(300)]
-        results = await topic.send_many(*({"id": one, "body": one, "delay": "2s"} for one in ids))
-        assert {one["status"] for one in results} == {201}
-    await killed(first)
-    await started(second)
-    async with httpx2.AsyncClient(base_url=second.url, timeout=60) as client:
-        topic = topic.through(client)
-        assert sorted(await topic.pull_ids(len(ids), max=100)) == ids
-        assert await topic.pull(wait="1s") == []
-    await killed(second)

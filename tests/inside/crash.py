@@ -21,9 +21,8 @@ from bridge.settings.pools import DEFAULT
 from bridge.settings.settings import Settings
 from bridge.store.calls import Call
 from tests.fault.api import now_ms
-from tests.fault.stage import Stage
 from tests.forked_bridge import PATIENCE
-from tests.proxy import Proxy
+from tests.inside.stage import Stage
 from tests.waiting import pause
 
 Publish = Callable[[Sequence[Publication]], Coroutine[Any, Any, list[BrokerUnavailable | None]]]
@@ -37,7 +36,7 @@ class Mortal:
     its connections, as the end of a process does."""
 
     def __init__(self, stage: Stage, *, grace_ms: int = 10_000, **settings: Any) -> None:
-        self._amqp, self._redis = Proxy(stage.rabbit.amqp_url), Proxy(stage.redis.url)
+        self._amqp, self._redis = stage.proxy(stage.amqp_url), stage.proxy(stage.redis_url)
         self._settings = {"grace": grace_ms, "camellia": False, "backoff_first": 0, **PATIENCE, **settings}
         self.reached = asyncio.Event()
         self._stopped: set[asyncio.Task[Any]] = set()

@@ -18,12 +18,11 @@ from bridge.model.message import CopyKind, State
 from bridge.service.service import Service
 from bridge.service.topics import policies
 from bridge.store.scripts import SCRIPTS
-from tests.fault.crash import change as changed
-from tests.fault.crash import dies_in, draft, dying, of_kind, pull, send
-from tests.fault.inside import fire_answered, running
-from tests.fault.stage import Stage
 from tests.forked_bridge import PATIENCE
-from tests.proxy import Proxy
+from tests.inside.crash import change as changed
+from tests.inside.crash import dies_in, draft, dying, of_kind, pull, send
+from tests.inside.running import fire_answered, running
+from tests.inside.stage import Stage
 from tests.waiting import pause
 
 HOUR_MS = 3_600_000
@@ -32,7 +31,7 @@ ROUNDS = 60
 MARKER = "marker"
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="function")
 async def service(stage: Stage) -> AsyncIterator[Service]:
     # A busy machine may take longer than the default limit to open channels.
     async with running(stage, **PATIENCE) as service:
@@ -48,7 +47,7 @@ async def consuming(stage: Stage, topic: str) -> AsyncIterator[asyncio.Queue[str
         await message.ack()
         arrived.put_nowait(message.message_id or "")
 
-    async with await aio_pika.connect(stage.rabbit.amqp_url) as connection, connection.channel() as channel:
+    async with await aio_pika.connect(stage.amqp_url) as connection, connection.channel() as channel:
         queue = await channel.get_queue(f"ready.{topic}", ensure=False)
         await queue.consume(take)
         yield arrived
@@ -204,7 +203,7 @@ async def test_a_refused_send_does_not_revive_a_message_that_was_deleted_meanwhi
     """The network holds back each request to Redis. So the send is refused while its claim is on the way."""
     topic = "refused"
     what = draft(topic, delay_ms=2_000)
-    async with Proxy(stage.redis.url) as proxy, running(stage, redis_url=proxy.url) as slow:
+    async with stage.proxy(stage.redis_url) as proxy, running(stage, redis_url=proxy.url) as slow:
         await send(slow, draft(topic, message_id="first", delay_ms=HOUR_MS))
         await slow.context.broker.declared.settled([topic], old=())  # a send to a young queue has more time
         monkeypatch.setattr(policies, "_FRESH_S", 0)  # so that the send asks for the policy first
@@ -223,12 +222,28 @@ async def ack(service: Service, topic: str) -> object:
     return await service.settling.ack_ids(topic, ["it"])
 
 
+@asynccontextmanager
+async def logging_calls(redis_url: str) -> AsyncIterator[Redis]:
+    """A client of a Redis that logs its calls meanwhile."""
+    async with Redis.from_url(redis_url) as redis:
+        await redis.config_set("slowlog-log-slower-than", 0)
+        try:
+            yield redis
+        finally:
+            await redis.config_set("slowlog-log-slower-than", 10_000)
+
+
+async def has_run(redis: Redis, script: str) -> bool:
+    """Whether Redis' log has a call of the script. Reading the log does not empty it."""
+    return any(SCRIPTS[script].sha.encode() in call["command"] for call in await redis.slowlog_get(128))
+
+
 @pytest.mark.parametrize("end", [delete, ack])
 async def test_a_refused_delete_or_ack_does_not_end_the_next_message_of_the_id(
     stage: Stage, service: Service, end: Call
 ) -> None:
     topic = f"late-{end.__name__}"
-    async with Proxy(stage.redis.url) as proxy, running(stage, redis_url=proxy.url) as cut_off:
+    async with stage.proxy(stage.redis_url) as proxy, running(stage, redis_url=proxy.url) as cut_off:
         await send(service, draft(topic, delay_ms=HOUR_MS))
         await end(cut_off, topic)  # Redis has the script from now on
         await send(service, draft(topic, delay_ms=HOUR_MS))
@@ -237,8 +252,8 @@ async def test_a_refused_delete_or_ack_does_not_end_the_next_message_of_the_id(
             await end(cut_off, topic)
         await delete(service, topic)
         await send(service, draft(topic, delay_ms=HOUR_MS))
-        async with Redis.from_url(stage.redis.url) as redis, redis.monitor() as running_now:
+        async with logging_calls(stage.redis_url) as redis:
             proxy.speak()
-            while SCRIPTS[end.__name__].sha not in (await running_now.next_command())["command"]:
-                pass
+            while not await has_run(redis, end.__name__):
+                await pause()
         assert (await service.lookup.get(topic, "it")).record.state is State.WAITING

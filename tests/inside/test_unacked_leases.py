@@ -16,12 +16,23 @@ from bridge.model.values import Draft, Leased
 from bridge.service.pulling import unacked_leases
 from bridge.service.service import Service
 from tests.fault.api import now_ms
-from tests.fault.crash import DyingAt, Publish, after, comes_once, dies_in, draft, dying, of_kind, pull, restarted, send
-from tests.fault.inside import running
-from tests.fault.stage import Stage
 from tests.forked_bridge import PATIENCE
+from tests.inside.crash import (
+    DyingAt,
+    Publish,
+    after,
+    comes_once,
+    dies_in,
+    draft,
+    dying,
+    of_kind,
+    pull,
+    restarted,
+    send,
+)
+from tests.inside.running import running
+from tests.inside.stage import Stage
 from tests.integration.amqp import Amqp
-from tests.proxy import Proxy
 from tests.waiting import pause
 
 LEASE_MS = 5_000
@@ -33,9 +44,9 @@ def topic() -> str:
     return f"unacked-{uuid4().hex[:12]}"
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="function")
 async def amqp(stage: Stage) -> AsyncIterator[Amqp]:
-    async with await aio_pika.connect(stage.rabbit.amqp_url) as connection:
+    async with await aio_pika.connect(stage.amqp_url) as connection:
         yield Amqp(connection)
 
 
@@ -164,7 +175,7 @@ async def test_ack_after_the_death_of_the_process_that_leased_is_final(stage: St
 
 async def test_lease_goes_on_when_the_process_loses_its_connections(stage: Stage, topic: str) -> None:
     async with (
-        Proxy(stage.rabbit.amqp_url) as rabbit,
+        stage.proxy(stage.amqp_url) as rabbit,
         running(stage, amqp_url=rabbit.url, lease_copy_after=SOON_MS, **PATIENCE) as service,
     ):
         await send(service, draft(topic))
@@ -238,7 +249,7 @@ async def test_failure_with_one_lease_requeues_its_delivery_and_the_lease_goes_o
 
 async def test_leases_are_kept_while_rabbitmq_takes_no_copies(stage: Stage, topic: str) -> None:
     async with (
-        Proxy(stage.rabbit.amqp_url) as rabbit,
+        stage.proxy(stage.amqp_url) as rabbit,
         running(stage, amqp_url=rabbit.url, lease_copy_after=SOON_MS, **PATIENCE) as service,
     ):
         await send(service, draft(topic))

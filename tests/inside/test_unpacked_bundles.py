@@ -16,10 +16,10 @@ from bridge.model.message import Copy, Envelope
 from bridge.model.values import Draft
 from bridge.service.service import Service
 from tests.fault.api import now_ms
-from tests.fault.crash import change
-from tests.fault.inside import fire_answered, running
-from tests.fault.stage import Stage
 from tests.forked_bridge import PATIENCE
+from tests.inside.crash import change
+from tests.inside.running import fire_answered, running
+from tests.inside.stage import Stage
 
 PATIENCE_S = 30.0
 
@@ -84,7 +84,7 @@ async def ready_queue(
 ) -> AsyncIterator[tuple[AbstractChannel, AbstractQueue]]:
     """Declares the topic; yields a channel and its ready queue."""
     await service.context.broker.declared.ensure_topic(topic)
-    async with await aio_pika.connect(stage.rabbit.amqp_url) as connection:
+    async with await aio_pika.connect(stage.amqp_url) as connection:
         channel = await connection.channel()
         yield channel, await channel.get_queue(f"ready.{topic}")
 

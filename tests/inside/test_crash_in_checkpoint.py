@@ -9,7 +9,7 @@ import pytest
 
 from bridge.broker.publications import Route
 from bridge.model.message import CopyKind, State
-from tests.fault.crash import (
+from tests.inside.crash import (
     DyingAt,
     after,
     before,
@@ -22,7 +22,7 @@ from tests.fault.crash import (
     restarted,
     send,
 )
-from tests.fault.stage import Stage
+from tests.inside.stage import Stage
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ async def test_a_crash_after_a_rejection_over_amqp_redelivers_the_message(
 
 async def reject(stage: Stage, topic: str) -> None:
     """Rejects one message as an AMQP consumer that can't handle it."""
-    async with await aio_pika.connect(stage.rabbit.amqp_url) as connection:
+    async with await aio_pika.connect(stage.amqp_url) as connection:
         channel = await connection.channel()
         queue = await channel.get_queue(f"ready.{topic}")
         arrived: asyncio.Future[aio_pika.abc.AbstractIncomingMessage] = asyncio.get_running_loop().create_future()

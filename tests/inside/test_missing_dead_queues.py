@@ -11,10 +11,10 @@ from bridge.broker.declared.declare import Declarer, NotAllowed
 from bridge.broker.ready.taken import Taken, ack_all
 from bridge.model.errors import QueueMissing
 from bridge.service.service import Service
-from tests.fault.crash import draft, pull, send
-from tests.fault.inside import running
-from tests.fault.stage import Stage
 from tests.forked_bridge import PATIENCE
+from tests.inside.crash import draft, pull, send
+from tests.inside.running import running
+from tests.inside.stage import Stage
 from topology.plan import Plan
 
 CHANNELS = 8  # of the taker

@@ -11,9 +11,9 @@ from bridge.model.message import Envelope
 from bridge.model.values import Draft
 from bridge.service.service import Service
 from tests.fault.api import now_ms
-from tests.fault.inside import Gate, running
-from tests.fault.stage import Stage
 from tests.forked_bridge import PATIENCE
+from tests.inside.running import Gate, running
+from tests.inside.stage import Stage
 from tests.waiting import pause
 
 BATCH = 50

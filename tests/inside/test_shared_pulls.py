@@ -22,27 +22,26 @@ from bridge.model.values import Draft, Leased, Policy
 from bridge.service.pulling import dealing, dispatcher
 from bridge.service.service import Service
 from bridge.store.calls import Call
-from tests.fault.inside import running
-from tests.fault.stage import Stage
 from tests.forked_bridge import PATIENCE
+from tests.inside.running import running
+from tests.inside.stage import Stage
 from tests.integration.amqp import Amqp
-from tests.proxy import Proxy
 from tests.waiting import pause
 
 WAIT_MS = 100_000  # longer than any test may take
 SHORT_MS = 4_000  # a lease that has its lease copy at once
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="function")
 async def service(stage: Stage) -> AsyncIterator[Service]:
     # Five thousand pulls that begin together keep this process busy for long.
     async with running(stage, broker_timeout="60s", store_timeout="60s") as service:
         yield service
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="function")
 async def amqp(stage: Stage) -> AsyncIterator[Amqp]:
-    async with await aio_pika.connect(stage.rabbit.amqp_url) as connection:
+    async with await aio_pika.connect(stage.amqp_url) as connection:
         yield Amqp(connection)
 
 
@@ -285,7 +284,7 @@ async def all_are_ready(service: Service, topic: str, amqp: Amqp, left: list[str
 
 @pytest.mark.usefixtures("always_steady")
 async def test_messages_in_hand_at_a_cut_connection_are_pulled_once_each(stage: Stage, topic: str, amqp: Amqp) -> None:
-    async with Proxy(stage.rabbit.amqp_url) as proxy, running(stage, amqp_url=proxy.url, **PATIENCE) as service:
+    async with stage.proxy(stage.amqp_url) as proxy, running(stage, amqp_url=proxy.url, **PATIENCE) as service:
         left = await hold(service, topic, amqp)
         proxy.cut()
         while await amqp.count(ready(service, topic)) != len(left):

@@ -17,10 +17,10 @@ from bridge.service.service import Service
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.messages.outcomes import NoRule
-from tests.fault.crash import draft, pull, send
-from tests.fault.inside import running
-from tests.fault.stage import Stage
 from tests.forked_bridge import PATIENCE
+from tests.inside.crash import draft, pull, send
+from tests.inside.running import running
+from tests.inside.stage import Stage
 
 LEASE_MS = 1_000
 

@@ -23,8 +23,8 @@ from bridge.store.kept import intents
 from bridge.store.kept.intents import StoredIntents
 from bridge.store.replies import texts
 from tests.fault.api import now_ms
-from tests.fault.crash import ABSENCE_MS, DyingAt, after, before, comes_once, dies_in, dying, on_way, pull, restarted
-from tests.fault.stage import Stage
+from tests.inside.crash import ABSENCE_MS, DyingAt, after, before, comes_once, dies_in, dying, on_way, pull, restarted
+from tests.inside.stage import Stage
 from tests.waiting import pause
 
 DELAY_MS = 1_000
@@ -38,7 +38,7 @@ def _ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def publish(stage: Stage, topic: str, *messages: aio_pika.Message) -> None:
     async with (
-        await aio_pika.connect(stage.rabbit.amqp_url) as connection,
+        await aio_pika.connect(stage.amqp_url) as connection,
         connection.channel(on_return_raises=True) as channel,
     ):
         entry = await channel.get_exchange("delay.in", ensure=False)

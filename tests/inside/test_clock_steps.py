@@ -18,9 +18,9 @@ from bridge.model.message import Envelope, State
 from bridge.model.values import Draft, Policy, Release
 from bridge.service.pulling import lease_copies
 from bridge.service.service import Service
-from tests.fault.inside import fire_answered, running
-from tests.fault.stage import Stage
 from tests.forked_bridge import PATIENCE
+from tests.inside.running import fire_answered, running
+from tests.inside.stage import Stage
 from tests.waiting import pause
 
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
@@ -310,6 +310,8 @@ async def test_lease_whose_process_died_while_the_clock_was_ahead_ends_in_time(
 async def test_message_that_was_sent_and_leased_while_the_clock_was_ahead_can_be_extended(stage: Stage) -> None:
     topic = f"{TOPIC}-sent-and-extended"
     async with running(stage, lease_copy_after=0, **PATIENCE) as service:
+        await service.sending.send(draft(topic, "first"))  # a connection that opens later shows the true clock
+        await pulled(service, topic)
         await ahead(service)
         await service.sending.send(draft(topic, "it"))
         assert await service.pulling.pull([topic], limit=1, wait_ms=20_000, lease_ms=2_000)

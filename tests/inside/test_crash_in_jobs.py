@@ -18,7 +18,7 @@ from bridge.service.pools.pools import Pools
 from bridge.service.service import Service
 from bridge.settings.pools import DEFAULT
 from tests.fault.api import now_ms
-from tests.fault.crash import (
+from tests.inside.crash import (
     ABSENCE_MS,
     PATIENCE_S,
     DyingAt,
@@ -29,7 +29,7 @@ from tests.fault.crash import (
     pull,
     restarted,
 )
-from tests.fault.stage import Stage
+from tests.inside.stage import Stage
 from tests.waiting import pause
 
 

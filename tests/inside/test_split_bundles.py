@@ -16,13 +16,13 @@ from bridge.model.message import CopyKind, Envelope
 from bridge.model.values import Draft
 from bridge.service.service import Service
 from tests.fault.api import now_ms
-from tests.fault.crash import Mortal, dying, restarted
-from tests.fault.inside import running
-from tests.fault.stage import Stage
-from tests.fault.test_crash_in_bundles import each_comes_once
-from tests.fault.test_removed_topics import exists
-from tests.fault.test_unpacked_bundles import ready_queue, take_id
 from tests.forked_bridge import PATIENCE
+from tests.inside.crash import Mortal, dying, restarted
+from tests.inside.running import running
+from tests.inside.stage import Stage
+from tests.inside.test_crash_in_bundles import each_comes_once
+from tests.inside.test_removed_topics import exists
+from tests.inside.test_unpacked_bundles import ready_queue, take_id
 
 PATIENCE_S = 30.0
 IDS = [f"m-{at}" for at in range(7)]

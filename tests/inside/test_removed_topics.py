@@ -14,13 +14,13 @@ from pamqp.commands import Queue
 from bridge.broker.publications import Publication, Route
 from bridge.model.errors import BrokerUnavailable, NotFound, StoreUnavailable
 from bridge.service.service import Service
-from tests.fault.crash import draft, pull, send
-from tests.fault.inside import running
-from tests.fault.stage import Stage
 from tests.forked_bridge import PATIENCE
+from tests.inside.crash import draft, pull, send
+from tests.inside.running import running
+from tests.inside.stage import Stage
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="function")
 async def service(stage: Stage) -> AsyncIterator[Service]:
     async with running(stage, **PATIENCE) as service:
         yield service

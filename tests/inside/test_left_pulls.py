@@ -12,10 +12,9 @@ from bridge.model.message import Envelope
 from bridge.model.values import Draft
 from bridge.service.service import Service
 from bridge.store.calls import Call
-from tests.fault.inside import running
-from tests.fault.stage import Stage
 from tests.forked_bridge import PATIENCE
-from tests.proxy import Proxy
+from tests.inside.running import running
+from tests.inside.stage import AnyProxy, Stage
 
 TOPIC = "left"
 
@@ -24,7 +23,7 @@ async def test_a_lease_that_fails_after_its_client_left_is_no_unhandled_error(st
     unhandled: list[dict[str, Any]] = []
     gc.collect()  # what crashed bridges of earlier tests left pending
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
-    async with Proxy(stage.redis.url) as redis, running(stage, redis_url=redis.url, **PATIENCE) as service:
+    async with stage.proxy(stage.redis_url) as redis, running(stage, redis_url=redis.url, **PATIENCE) as service:
         await service.sending.send(Draft(topic=TOPIC, id="it", envelope=Envelope(body=b"1")))
         asked = silent_from_lease(service, redis)
         pull = asyncio.create_task(service.pulling.pull([TOPIC], limit=1, wait_ms=10_000, lease_ms=30_000))
@@ -39,7 +38,7 @@ async def test_a_lease_that_fails_after_its_client_left_is_no_unhandled_error(st
     assert unhandled == []
 
 
-def silent_from_lease(service: Service, redis: Proxy) -> asyncio.Event:
+def silent_from_lease(service: Service, redis: AnyProxy) -> asyncio.Event:
     """Lets Redis fall silent as soon as a lease is asked for. Returns the event of that."""
     store, asked = service.context.store, asyncio.Event()
     run = store.run

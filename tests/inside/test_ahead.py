@@ -17,11 +17,11 @@ from bridge.service.sending import replacing
 from bridge.service.service import Service
 from bridge.store.messages import records
 from tests.fault.api import now_ms
-from tests.fault.crash import draft
-from tests.fault.inside import fire_answered, running
-from tests.fault.stage import Stage
-from tests.fault.test_unpacked_bundles import ready_queue, take_id
 from tests.forked_bridge import PATIENCE
+from tests.inside.crash import draft
+from tests.inside.running import fire_answered, running
+from tests.inside.stage import Stage
+from tests.inside.test_unpacked_bundles import ready_queue, take_id
 from tests.waiting import pause
 
 PATIENCE_S = 30.0

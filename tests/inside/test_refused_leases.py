@@ -9,9 +9,9 @@ import pytest
 from bridge.loops.checkpoint import batches
 from bridge.model.values import Leased, Policy, Release
 from tests.fault.api import now_ms
-from tests.fault.crash import change, draft
-from tests.fault.inside import running
-from tests.fault.stage import Stage
+from tests.inside.crash import change, draft
+from tests.inside.running import running
+from tests.inside.stage import Stage
 
 PATIENCE_S = 30.0
 

@@ -16,13 +16,13 @@ from bridge.loops.checkpoint.due_queue import DueQueue
 from bridge.service.service import Service
 from bridge.settings.settings import Settings
 from bridge.store.calls import Call
-from tests.fault.stage import Stage
+from tests.inside.stage import Stage
 
 
 @asynccontextmanager
 async def running(stage: Stage, **settings: Any) -> AsyncIterator[Service]:
     """A service on the servers of the stage, unless the settings name others. A test may stop it earlier."""
-    servers = {"amqp_url": stage.rabbit.amqp_url, "redis_url": stage.redis.url}
+    servers = {"amqp_url": stage.amqp_url, "redis_url": stage.redis_url}
     own = Settings(**{**servers, "camellia": False, "backoff_first": 0, **settings})
     service = assemble(own).default
     await service.start()

@@ -12,10 +12,10 @@ from bridge.broker.publications import Publication, Route
 from bridge.model.errors import BrokerUnavailable
 from bridge.model.message import Copy, Record, State
 from bridge.store.arrivals import StoredArrivals
-from tests.fault.crash import PATIENCE_S, draft, send
-from tests.fault.inside import running
-from tests.fault.stage import Stage
 from tests.forked_bridge import PATIENCE
+from tests.inside.crash import PATIENCE_S, draft, send
+from tests.inside.running import running
+from tests.inside.stage import Stage
 
 
 async def test_send_to_a_new_topic_is_answered_once_a_pull_finds_its_message(
