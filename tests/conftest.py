@@ -37,6 +37,7 @@ from tests.log_watch import judged_module, judged_test, log_watch  # noqa: F401 
 from tests.matrix.servers import Servers
 from tests.nightly import unchanged
 from tests.run_folder import run_folder
+from tests.schedule import ByFile, turn
 from tests.shared_servers import (
     DATABASES,
     Addresses,
@@ -53,39 +54,6 @@ PROJECT = Path(__file__).parent.parent
 # line that repeats it elsewhere, as examples are random.
 settings.register_profile("without deadline", deadline=None, print_blob=True)
 settings.load_profile("without deadline")
-
-# Files and folders whose tests take longest, in this order. A worker takes whole files, so long ones begin first.
-LONGEST = (
-    "clusters/test_rabbit.py",
-    "tools/benchmarks/test_quick.py",
-    "tools/soak/test_run.py",
-    "clusters",
-    "clients/typescript",
-    "fault/test_outages.py",
-    "clients/examples",
-    "migrate",
-    "fault/test_rolling_restarts.py",
-    "tools/topology",
-    "tools/console/test_console.py",
-    "integration/test_audit.py",
-    "fault/test_breakers.py",
-    "fuzz",
-    "inside",
-    "tools/client",
-    "tools/torture/test_run.py",
-    "tools/local",
-    "clients/python/test_celery.py",
-    "tools/test_json_output.py",
-    "fault",
-    "clients",
-    "door",
-    "integration",
-    "pools",
-    "wires",
-    "callbacks",
-    "property",
-    "access",
-)
 
 SERVERS = Servers.from_environment()
 REDIS = {"single": None, "sentinel": RedisSentinels, "cluster": RedisCluster}[
@@ -165,14 +133,14 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [*versions, *([f"unchanged since they passed, left out: {', '.join(names)}"] if names else [])]
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return ByFile(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the longest files first, so that no worker is left with one at the end."""
-    items.sort(key=_turn)
-
-
-def _turn(item: pytest.Item) -> int:
-    name = item.path.relative_to(PROJECT / "tests").as_posix()
-    return next((turn for turn, start in enumerate(LONGEST) if name.startswith(start)), len(LONGEST))
+    items.sort(key=lambda item: turn(item.path.relative_to(PROJECT).as_posix()))
 
 
 @pytest.fixture(scope="session")

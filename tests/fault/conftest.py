@@ -7,34 +7,15 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from bridge.local.rabbitmq import RabbitNode
 from tests.fault.stage import Stage, shared_stage
-from tests.matrix.servers import FEW_TICKS, Servers
-
-
-@pytest.fixture(scope="session")
-def private_rabbit(local_dir: Path, servers: Servers) -> Iterator[RabbitNode]:
-    """A node of this worker alone, for modules that kill or freeze it. The first such module starts it."""
-    node = servers.rabbit_node(local_dir / "stages" / "rabbitmq", advanced=FEW_TICKS)
-    yield node
-    node.kill()
+from tests.matrix.servers import Servers
+from tests.shared_servers import SharedRabbit
 
 
 @pytest.fixture(scope="module")
-def stage(local_dir: Path, servers: Servers, request: pytest.FixtureRequest) -> Iterator[Stage]:
-    """A Redis for the module alone, and a virtual host of the run's RabbitMQ.
-
-    A module marked `private_rabbit` kills, freezes or reconfigures RabbitMQ. It gets a node that no other test uses
-    meanwhile.
-    """
-    name = Path(request.node.name).stem
-    folder = local_dir / name
-    if request.node.get_closest_marker("private_rabbit"):
-        node: RabbitNode = request.getfixturevalue("private_rabbit")
-        with Stage(folder, servers, node) as stage:
-            yield stage
-        return
-    with shared_stage(folder, servers, request.getfixturevalue("rabbit")) as stage:
+def stage(local_dir: Path, servers: Servers, rabbit: SharedRabbit, request: pytest.FixtureRequest) -> Iterator[Stage]:
+    """A Redis for the module alone, and a virtual host of the run's RabbitMQ."""
+    with shared_stage(local_dir / Path(request.node.name).stem, servers, rabbit) as stage:
         yield stage
 
 

@@ -8,11 +8,9 @@ import httpx2
 import pytest
 
 from tests.fault.api import Api, instant_ms
+from tests.fault.private_rabbit.test_outages import Outage, rabbit_frozen, redis_frozen
 from tests.fault.stage import Stage, started
-from tests.fault.test_outages import Outage, rabbit_frozen, redis_frozen
 from tests.waiting import pause
-
-pytestmark = pytest.mark.private_rabbit
 
 FALLING_DUE = 120
 LONG = {"broker_timeout": "3s", "store_timeout": "3s"}

@@ -17,8 +17,6 @@ from tests.fault.stage import Stage, killed, started
 from tests.forked_bridge import ForkedBridge
 from tests.waiting import pause
 
-pytestmark = pytest.mark.private_rabbit
-
 ANSWERED_WITHIN_S = 4.0
 Outage = Callable[[Stage], AbstractAsyncContextManager[None]]
 

@@ -9,11 +9,9 @@ import httpx2
 import pytest
 
 from tests.fault.api import Api
+from tests.fault.private_rabbit.test_outages import Outage, rabbit_frozen, redis_frozen
 from tests.fault.stage import Stage, started
-from tests.fault.test_outages import Outage, rabbit_frozen, redis_frozen
 from tests.waiting import pause
-
-pytestmark = pytest.mark.private_rabbit
 
 BACK_WITHIN_S = 5.0
 OF_SERVERS: dict[str, set[str]] = {

@@ -15,8 +15,6 @@ from tests.fault.stage import Stage, killed, started
 from tests.fault.whereabouts import whereabouts
 from tests.history import History
 
-pytestmark = pytest.mark.private_rabbit
-
 RATE_PER_S = 100
 MAX_RETRY = 3
 PULLED, CONSUMED = "pulled", "consumed"

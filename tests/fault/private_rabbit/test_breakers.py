@@ -11,8 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.fault.api import Api
-from tests.fault.stage import Stage, started
-from tests.fault.test_outages import (
+from tests.fault.private_rabbit.test_outages import (
     Outage,
     memory_alarm,
     rabbit_frozen,
@@ -20,10 +19,9 @@ from tests.fault.test_outages import (
     redis_frozen,
     redis_killed,
 )
+from tests.fault.stage import Stage, started
 from tests.forked_bridge import ForkedBridge
 from tests.waiting import pause
-
-pytestmark = pytest.mark.private_rabbit
 
 CLOSED, OPEN = 0.0, 2.0
 SERVERS = {"store": "Redis", "broker": "RabbitMQ"}
