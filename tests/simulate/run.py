@@ -12,14 +12,11 @@ from typing import Any, Final
 from tests.events import What
 from tests.history import History, now_ms
 from tests.simulate.clock import CLOCK
-from tests.simulate.consumers import Puller
 from tests.simulate.faults import Faults
 from tests.simulate.load import Load
 from tests.simulate.stage import AMQP_URL, BRIDGES, MAX_RETRY, Stage
 from tests.simulate.store import PrivateRedis
-from tests.simulate.topics import ALL, CHANGED, CONSUMED, ONCE, PULLED
-from tests.torture.amqp import Publisher
-from tests.torture.consumers import Subscriber
+from tests.simulate.topics import ALL, ONCE
 
 MESSAGES_PER_S: Final = 3.3
 _PATIENCE_S: Final = 100.0  # the bridge believes a copy that Redis has forgotten after a minute
@@ -45,6 +42,7 @@ class Simulation:
         gc.disable()  # its moments depend on more than the seed
         self.stage = Stage(seed, redis)
         self.history, self.once = History(MAX_RETRY), History(0)
+        self.load = Load(self.stage.api, AMQP_URL, self.history, self.once, self.stage.random("load"))
         self.faults = Faults(self.stage, (self.history, self.once))
         self._with_faults = with_faults
         self._seconds = seconds
@@ -57,7 +55,7 @@ class Simulation:
         except Exception as error:  # noqa: BLE001 - any error of a run is a finding of its seed
             outcome.broken.append(f"the simulation failed: {error!r}")
             self.stage.trace.note("simulation", f"failed: {error!r}")
-        outcome.broken += [*self.stage.found(), *self._judged()]
+        outcome.broken += [*self.stage.found(), *self.load.findings, *self._judged()]
         outcome.digest = self.stage.trace.digest
         outcome.figures = {
             "virtual_seconds": round(CLOCK.elapsed_s, 1),
@@ -76,32 +74,18 @@ class Simulation:
         stage = self.stage
         for place in range(BRIDGES):
             await stage.processes.start(place)
-        publisher = Publisher(AMQP_URL)
-        load = Load(stage.api, publisher, self.history, self.once, stage.random("load"))
-        await load.first()
-        consuming = [stage.loop.create_task(work) for work in self._consumers()]
+        await self.load.first()
+        consuming = [stage.loop.create_task(work) for work in self.load.consumers()]
         async with asyncio.TaskGroup() as group:
-            group.create_task(load.run(self._seconds, round(self._seconds * MESSAGES_PER_S)))
+            group.create_task(self.load.run(self._seconds, round(self._seconds * MESSAGES_PER_S)))
             if self._with_faults:
                 group.create_task(self.faults.run(self._seconds))
-        load.end()
+        self.load.end()
         stage.trace.note("simulation", "no more load and no more faults")
         await self._until_nothing_owed()
         for task in consuming:
             if task.done():
                 task.result()
-
-    def _consumers(self) -> Iterator[Any]:
-        api, random = self.stage.api, self.stage.random
-        for topic in PULLED:
-            for number in range(2):
-                puller = Puller(api, topic, self.history, random(f"puller {topic} {number}"), spoiled=0.1)
-                yield puller.run()
-        for topic in CHANGED:
-            yield Puller(api, topic, self.history, random(f"puller {topic}"), spoiled=0.6).run()
-        yield Puller(api, ONCE, self.once, random("puller once"), spoiled=0.3).run()
-        for topic in CONSUMED:
-            yield Subscriber(AMQP_URL, topic, self.history, random("subscriber")).run()
 
     async def _until_nothing_owed(self) -> None:
         """Waits until every due message has come. Gives up when none has come for long."""

@@ -1,17 +1,18 @@
-"""Names the topics of a simulation, by how their messages are consumed."""
+"""Names the topics of a simulation: those of `make torture`, and two more."""
 
 from __future__ import annotations
 
 from typing import Final
 
-PULLED: Final = ("pulled-1", "pulled-2")
-CONSUMED: Final = ("consumed",)
-"""By an AMQP client."""
+from tests.torture.topics import STEADY
 
-CHANGED: Final = ("slow",)
+SLOW: Final = "slow"
 """Pulled by a consumer that often lets leases end, extends them, or gives messages back."""
 
 ONCE: Final = "once"
 """Its messages have no retry."""
 
-ALL: Final = (*PULLED, *CONSUMED, *CHANGED, ONCE)
+SENT: Final = (*STEADY, SLOW)
+"""The topics of most messages."""
+
+ALL: Final = (*SENT, ONCE)

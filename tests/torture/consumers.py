@@ -16,10 +16,13 @@ from tests.torture.policies import Policies
 from tests.torture.sender import CONFLICT, NOT_FOUND, instant_ms
 
 _LEASE_MS = 5_000
-_WAIT_MS = 2_000
+WAIT_MS = 2_000
 _NACKED, _LEFT = 0.04, 0.03
 _REJECTED = 0.05
-_LAST_RETURNED = 2  # deliveries of one message; lost ones may use up the other retries
+LAST_RETURNED = 2  # deliveries of one message; lost ones may use up the other retries
+
+Pulled = dict[str, Any]
+"""A delivery, as a pull answers it."""
 
 
 class Puller:
@@ -34,60 +37,76 @@ class Puller:
 
     async def run(self) -> None:
         """Pulls for ever. A message without an ack or a nack is redelivered when its lease ends."""
-        wanted = {"max": 50, "wait": _WAIT_MS, "lease": _LEASE_MS}
         while True:
-            asked_ms, pause = now_ms(), self._policies.pause_of(self._topic)
-            response = await self._api.insist("POST", f"/v1/topics/{self._topic}/pull", wanted)
-            response.raise_for_status()
-            pulled: list[dict[str, Any]] = response.json()["messages"]
+            asked_ms, pause, wanted = now_ms(), self._policies.pause_of(self._topic), self._wanted()
+            response = await self._api.call("POST", f"/v1/topics/{self._topic}/pull", wanted)
+            if response is None or response.status_code >= 500:
+                await self._api.pause()
+                continue
+            pulled: list[Pulled] = response.raise_for_status().json()["messages"]
             for one in pulled:
                 due_ms, attempt = instant_ms(one["due_at"]), one["attempts"]
                 self._history.note(one["body"], What.PULLED, due_ms=due_ms, attempt=attempt, asked_ms=asked_ms)
                 if pause is not None and pause == self._policies.pause_of(self._topic):
                     self._history.note(one["body"], What.IN_PAUSE)
-            await self._settle(pulled)
+            await self._settle(pulled, wanted["lease"])
+            if not wanted["wait"]:
+                await self._api.pause()
 
-    async def _settle(self, pulled: list[dict[str, Any]]) -> None:
-        receipts: dict[str, str] = {}  # keys, by their receipts
+    def _wanted(self) -> dict[str, int]:
+        """What a pull asks for."""
+        return {"max": 50, "wait": WAIT_MS, "lease": _LEASE_MS}
+
+    async def _settle(self, pulled: list[Pulled], lease_ms: int) -> None:
+        """Acks most messages, and returns some."""
+        acked: list[Pulled] = []
         for one in pulled:
             fate = self._random.random()
-            if one["attempts"] > _LAST_RETURNED or fate > _NACKED + _LEFT:
-                receipts[one["receipt"]] = one["body"]
-                self._history.note(one["body"], What.ACKING)
+            if one["attempts"] > LAST_RETURNED or fate > _NACKED + _LEFT:
+                acked.append(one)
                 continue
             self._history.note(one["body"], What.RETURNED, attempt=one["attempts"])
             if fate <= _NACKED:
                 await self._nack(one)
-        if receipts:
-            response = await self._api.insist("POST", f"/v1/topics/{self._topic}/ack", {"receipts": list(receipts)})
-            response.raise_for_status()
-            for key, result in zip(receipts.values(), response.json()["results"], strict=True):
-                if result["result"] == "acked":
-                    self._history.note(key, What.ACKED)
+        await self._ack(acked)
 
-    async def _nack(self, one: dict[str, Any]) -> None:
+    async def _ack(self, pulled: list[Pulled]) -> None:
+        """Acks messages together, until that is answered."""
+        if not pulled:
+            return
+        for one in pulled:
+            self._history.note(one["body"], What.ACKING)
+        receipts = [one["receipt"] for one in pulled]
+        response = await self._api.insist("POST", f"/v1/topics/{self._topic}/ack", {"receipts": receipts})
+        for one, result in zip(pulled, response.raise_for_status().json()["results"], strict=True):
+            if result["result"] == "acked":
+                self._history.note(one["body"], What.ACKED)
+
+    async def _nack(self, one: Pulled) -> None:
         """Nacks with a delay or without one, which means after the back-off. The answer says when it is due."""
         delay = {"delay": self._random.randint(0, 1_000)} if self._random.random() < 0.5 else {}
         self._history.note(one["body"], What.MOVING, due_ms=now_ms() + delay.get("delay", 0))
-        path = f"/v1/topics/{self._topic}/messages/{one['id']}/nack"
-        response = await self._api.call("POST", path, {"receipt": one["receipt"], **delay})
+        response = await self._api.call("POST", self._path(one, "nack"), {"receipt": one["receipt"], **delay})
         if response is None or response.status_code >= 500:
             return
         if response.status_code in (NOT_FOUND, CONFLICT):  # its lease has ended
             self._history.note(one["body"], What.NOT_MOVED)
-        else:
-            due_at = response.raise_for_status().json()["due_at"]
+        elif (due_at := response.raise_for_status().json().get("due_at")) is not None:  # else it is a dead letter
             self._history.note(one["body"], What.MOVED, due_ms=instant_ms(due_at))
+
+    def _path(self, one: Pulled, action: str) -> str:
+        return f"/v1/topics/{self._topic}/messages/{one['id']}/{action}"
 
 
 class Subscriber:
-    """Consumes over AMQP."""
+    """Consumes over AMQP. `rejected`: the share of messages that it rejects."""
 
-    def __init__(self, url: str, topic: str, history: History, random: Random) -> None:
+    def __init__(self, url: str, topic: str, history: History, random: Random, *, rejected: float = _REJECTED) -> None:
         self._url = url
         self._topic = topic
         self._history = history
         self._random = random
+        self._rejected = rejected
 
     async def run(self) -> None:
         """Consumes for ever."""
@@ -95,12 +114,18 @@ class Subscriber:
 
     async def _received(self, message: AbstractIncomingMessage) -> None:
         key, attempt = consumed(self._history, message)
-        if attempt <= _LAST_RETURNED and self._random.random() < _REJECTED:
+        if attempt <= LAST_RETURNED and self._random.random() < self._rejected:
             self._history.note(key, What.RETURNED, attempt=attempt)
-            await message.reject(requeue=False)
+            await self._return(message)
         else:
             self._history.note(key, What.ACKING)
-            await message.ack()
+            await self._finish(message)
+
+    async def _return(self, message: AbstractIncomingMessage) -> None:
+        await message.reject(requeue=False)
+
+    async def _finish(self, message: AbstractIncomingMessage) -> None:
+        await message.ack()
 
 
 def consumed(history: History, message: AbstractIncomingMessage) -> tuple[str, int]:

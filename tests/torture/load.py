@@ -53,8 +53,9 @@ class Load:
         self._publisher = Publisher(stage.amqp_url)
         self._policies = Policies(api, history, random)
         self._sender = Sender(api, self._publisher, history, self._policies)
-        self._producers = Producers(self._sender, STEADY, rate_per_s=rate_per_s, longest_ms=longest_ms, random=random)
-        self._reuse = Reuse(self._sender, rate_per_s=rate_per_s, random=random)
+        self._rate_per_s = rate_per_s
+        self._producers = Producers(self._sender, STEADY, longest_ms=longest_ms, random=random)
+        self._reuse = Reuse(self._sender, random)
         self._letters = Letters(self._sender, stage.amqp_url, count=round(rate_per_s * _LETTERS), random=random)
         self._bulk, self._ticks = Bulk(api, history), Ticks(api, history)
         callers = round(rate_per_s * _CALLERS)
@@ -89,12 +90,12 @@ class Load:
         """Goes on until `stop` is set, which is after `seconds` at the earliest. Returns when every message is
         accepted."""
         async with together() as group:
-            group.create_task(self._producers.run(stop))
+            group.create_task(self._producers.run(stop, self._rate_per_s))
             group.create_task(self._policies.run(CHANGED, stop))
             group.create_task(self._bulk.run(stop))
             group.create_task(self._ticks.run(stop))
             if not self._history.forgetful:  # a forgotten end would make the next message of the id a repeated send
-                group.create_task(self._reuse.run(stop))
+                group.create_task(self._reuse.run(stop, self._rate_per_s))
             group.create_task(self._letters.run(stop, seconds))
             group.create_task(self._crowd.run(self._publisher, seconds / 3, min(_CROWD_S, seconds / 3)))
         await self._publisher.close()

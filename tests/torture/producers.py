@@ -24,27 +24,27 @@ class Producers:
     """
 
     def __init__(
-        self, sender: Sender, topics: Sequence[str], *, rate_per_s: float, longest_ms: int, random: Random
+        self, sender: Sender, topics: Sequence[str], *, longest_ms: int, random: Random, batch: int = _BATCH
     ) -> None:
         self._sender = sender
         self._topics = topics
-        self._rate_per_s = rate_per_s
         self._longest_ms = longest_ms
         self._random = random
+        self._batch_size = batch
 
-    async def run(self, stop: asyncio.Event) -> None:
+    async def run(self, stop: asyncio.Event, rate_per_s: float) -> None:
         """Sends until `stop` is set, and returns when every message is accepted."""
-        rate = self._rate_per_s
         async with together() as group:
             for work, per_s in (
-                (self._single, rate * _SINGLE),
-                (self._without_id, rate * _WITHOUT_ID),
-                (self._batch, rate * _IN_BATCHES / _BATCH),
-                (self._by_key, rate * _BY_KEY),
+                (self.single, rate_per_s * _SINGLE),
+                (self.without_id, rate_per_s * _WITHOUT_ID),
+                (self.batch, rate_per_s * _IN_BATCHES / self._batch_size),
+                (self.by_key, rate_per_s * _BY_KEY),
             ):
                 group.create_task(paced(work, per_s, stop))
 
-    async def _single(self, number: int) -> None:
+    async def single(self, number: int) -> None:
+        """Sends a message, and perhaps deletes or moves it, or both at once."""
         key, when = f"single-{number}", self._when(by_instant=number % 2 == 0)
         topic = self._random.choice(self._topics)
         # A try without an answer may create the message after its delete or its move.
@@ -58,9 +58,9 @@ class Producers:
             await self._move(topic, key, when)
         elif fate < _MOVED + _DELETED_BESIDE:
             await self._before_due(when)
-            await asyncio.gather(self._sender.move(topic, key, {"delay": 0}), self._sender.delete(topic, key))
+            await asyncio.gather(self._sender.move(topic, key, self._moved()), self._sender.delete(topic, key))
 
-    async def _without_id(self, number: int) -> None:
+    async def without_id(self, number: int) -> None:
         when = self._when(by_instant=number % 2 == 0)
         await self._sender.send_without_id(self._random.choice(self._topics), f"without-id-{number}", when)
 
@@ -68,7 +68,7 @@ class Producers:
         """Moves the message a few times, sooner or later, and perhaps to now."""
         for _ in range(self._random.randint(1, _MOST_MOVES)):
             await self._before_due(when)
-            when = {"delay": 0} if self._random.random() < 0.3 else self._when(by_instant=self._random.random() < 0.5)
+            when = self._moved()
             if not await self._sender.move(topic, key, when):
                 return
 
@@ -76,13 +76,16 @@ class Producers:
         """Waits until a moment before the message is due, or later when servers are away."""
         await asyncio.sleep(self._random.uniform(0, max(0, due_ms(when) - now_ms())) / 1_000)
 
-    async def _batch(self, number: int) -> None:
-        messages = {f"batch-{number}-{item}": self._when(by_instant=item % 2 == 0) for item in range(_BATCH)}
+    async def batch(self, number: int) -> None:
+        messages = {f"batch-{number}-{item}": self._when(by_instant=item % 2 == 0) for item in range(self._batch_size)}
         await self._sender.send_together(self._random.choice(self._topics), messages)
 
-    async def _by_key(self, number: int) -> None:
+    async def by_key(self, number: int) -> None:
         delay_ms = self._random.randrange(0, SHORT_MS, 100)
         await self._sender.publish(self._random.choice(self._topics), f"key-{number}", delay_ms)
+
+    def _moved(self) -> When:
+        return {"delay": 0} if self._random.random() < 0.3 else self._when(by_instant=self._random.random() < 0.5)
 
     def _when(self, *, by_instant: bool) -> When:
         delay_ms = self._random.randint(0, self._random.choice((SHORT_MS, self._longest_ms)))

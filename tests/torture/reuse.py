@@ -14,7 +14,7 @@ from tests.torture.topics import CHECKED, PULLED, REMOVED, first
 from tests.waiting import pause
 
 _AGAIN, _SHARED, _FORGOTTEN = 0.01, 0.02, 0.02  # of the rate
-_TIMES = 3
+TIMES = 3
 _SHORT_MS, _LONG_MS = (0, 1_500), (3_000, 8_000)
 _ACKED_WITHIN_S = 20.0
 _LOOK_S = 0.2
@@ -25,25 +25,24 @@ _LIFE_S = (0.5, 4.0)  # of a topic
 class Reuse:
     """Sends messages whose ids were used before. Their keys are new."""
 
-    def __init__(self, sender: Sender, *, rate_per_s: float, random: Random) -> None:
+    def __init__(self, sender: Sender, random: Random) -> None:
         self._sender = sender
         self._history = sender.history
-        self._rate_per_s = rate_per_s
         self._random = random
         self.findings: list[str] = []
 
-    async def run(self, stop: asyncio.Event) -> None:
+    async def run(self, stop: asyncio.Event, rate_per_s: float) -> None:
         """Sends until `stop` is set, and returns when every message is accepted."""
         async with together() as group:
-            group.create_task(paced(self._again, self._rate_per_s * _AGAIN, stop))
-            group.create_task(paced(self._shared, self._rate_per_s * _SHARED, stop))
-            group.create_task(paced(self._forgotten, self._rate_per_s * _FORGOTTEN, stop))
-            group.create_task(self._removed(stop))
+            group.create_task(paced(self.again, rate_per_s * _AGAIN, stop))
+            group.create_task(paced(self.shared, rate_per_s * _SHARED, stop))
+            group.create_task(paced(self.forgotten, rate_per_s * _FORGOTTEN, stop))
+            group.create_task(self.removed(stop, _IDS))
 
-    async def _again(self, number: int) -> None:
+    async def again(self, number: int) -> None:
         """Sends one id a few times, each time after the message before was acknowledged or deleted."""
         topic, message_id = self._random.choice(PULLED), f"again-{number}"
-        for time in range(_TIMES):
+        for time in range(TIMES):
             key, deleted = f"{message_id}#{time}", self._random.random() < 0.5
             delay_ms = self._random.randint(*(_LONG_MS if deleted else _SHORT_MS))
             if await self._sender.send(topic, key, {"delay": delay_ms}, message_id=message_id):
@@ -65,7 +64,7 @@ class Reuse:
             await pause(_LOOK_S)
         return True
 
-    async def _shared(self, number: int) -> None:
+    async def shared(self, number: int) -> None:
         """Sends one id over HTTP, once, and over AMQP. At least one of the two messages must come."""
         topic, key = self._random.choice(CHECKED), f"shared-{number}"
         self._history.note(key, What.BESIDE)
@@ -74,7 +73,7 @@ class Reuse:
             self._sender.publish(topic, key, self._random.randrange(*_LONG_MS, 100)),
         )
 
-    async def _forgotten(self, number: int) -> None:
+    async def forgotten(self, number: int) -> None:
         """Sends a message, and another one of its id if Redis is emptied before the first is due. Both must come."""
         topic, message_id, emptyings = self._random.choice(CHECKED), f"forgotten-{number}", self._history.emptyings
         delay_ms = self._random.randint(*_LONG_MS)
@@ -88,11 +87,12 @@ class Reuse:
                 return
             await pause(_LOOK_S)
 
-    async def _removed(self, stop: asyncio.Event) -> None:
-        """Sends the same ids to a topic again and again, and removes the topic with its messages each time."""
+    async def removed(self, stop: asyncio.Event, ids: int, rest_s: float = 0.0) -> None:
+        """Sends the same ids to a topic again and again, and removes the topic with its messages each time. `rest_s`:
+        the pause after a removal."""
         time = 0
         while not stop.is_set():
-            keys = {f"removed-{number}": f"removed-{number}#{time}" for number in range(_IDS)}
+            keys = {f"removed-{number}": f"removed-{number}#{time}" for number in range(ids)}
             sent = await asyncio.gather(
                 *(
                     self._sender.send(REMOVED, key, {"delay": self._random.randint(0, _LONG_MS[1])}, message_id=one)
@@ -104,6 +104,7 @@ class Reuse:
             known = [key for key, failed in zip(keys.values(), sent, strict=True) if None not in failed]
             # The topic's first message may have been returned, and wait for its next delivery.
             await self._remove(known, [*keys.values(), first(REMOVED)])
+            await asyncio.sleep(rest_s)
             time += 1
 
     async def _remove(self, known: list[str], keys: list[str]) -> None:
