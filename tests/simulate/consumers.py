@@ -1,4 +1,4 @@
-"""Pulls messages over HTTP, and acks them, nacks them, extends their leases, or lets these end."""
+"""Consumes messages in all ways: acks, nacks, rejects and requeues them, extends leases, or lets these end."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import asyncio
 from random import Random
 from typing import Final
 
+import orjson
+from aio_pika.abc import AbstractIncomingMessage
+
 from tests.events import What
 from tests.history import History
+from tests.torture.amqp import Publisher
 from tests.torture.api import Api
-from tests.torture.consumers import LAST_RETURNED, WAIT_MS, Pulled, Puller
+from tests.torture.consumers import LAST_RETURNED, WAIT_MS, Pulled, Puller, Subscriber
 from tests.torture.policies import Policies
 
 _LEASE_MS: Final = (1_500, 6_000)
+_RETURNED: Final = 0.1
+_RECORDED: Final = 0.7
 
 
 class SpoilingPuller(Puller):
@@ -66,3 +72,28 @@ class SpoilingPuller(Puller):
         response = await self._api.call("POST", self._path(one, "extend"), extended)
         if response is not None and response.status_code < 300:
             await asyncio.sleep(self._random.uniform(0, extended["lease"]) / 1_000)
+
+
+class RecordingSubscriber(Subscriber):
+    """Consumes over AMQP. Requeues some messages, and records the acks of most.
+
+    `recorded`: the topic and the id of each message whose recorded ack RabbitMQ has confirmed."""
+
+    def __init__(self, url: str, topic: str, history: History, publisher: Publisher, random: Random) -> None:
+        super().__init__(url, topic, history, random, rejected=_RETURNED)
+        self._publisher = publisher
+        self.recorded: list[tuple[str, str]] = []
+
+    async def _return(self, message: AbstractIncomingMessage) -> None:
+        if self._random.random() < 0.5:
+            await message.nack(requeue=True)
+        else:
+            await message.reject(requeue=False)
+
+    async def _finish(self, message: AbstractIncomingMessage) -> None:
+        message_id = str(message.message_id)
+        # A recorded ack has no receipt. So it would end a replacement of the message too.
+        is_only = orjson.loads(message.body) == message_id
+        if is_only and self._random.random() < _RECORDED and await self._publisher.record_ack(self._topic, message_id):
+            self.recorded.append((self._topic, message_id))
+        await message.ack()

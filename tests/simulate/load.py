@@ -14,21 +14,21 @@ from typing import Any, Final
 from benchmarks.loops import together
 from tests.events import What
 from tests.history import History, now_ms
-from tests.simulate.consumers import SpoilingPuller
-from tests.simulate.topics import ALL, ONCE, SENT, SLOW
+from tests.simulate.consumers import RecordingSubscriber, SpoilingPuller
+from tests.simulate.topics import ALL, NEVER_DIRECT, ONCE, SENT, SLOW
 from tests.simulate.upserts import TURNS, Upserts
 from tests.torture import reuse
 from tests.torture.amqp import Publisher
 from tests.torture.api import Api
-from tests.torture.consumers import Subscriber
 from tests.torture.policies import Policies
 from tests.torture.producers import Producers
 from tests.torture.reuse import Reuse
-from tests.torture.sender import Sender
+from tests.torture.sender import OK, Sender
 from tests.torture.topics import CHANGED, CHANGED_CONSUMED, CHANGED_PULLED, CONSUMED, PULLED, first
 
 _LONGEST_MS: Final = 12_000
 _BATCH: Final = 5
+_LOOK_S: Final = 0.2
 
 Kind = Callable[[int], Awaitable[None]]
 """Sends messages. Gets its number, which no other work of the load has."""
@@ -50,11 +50,16 @@ class Load:
         self._once = Sender(api, publisher, once, self._policies)
         producers = Producers(self._sender, SENT, longest_ms=_LONGEST_MS, random=random, batch=_BATCH)
         self._reuse = Reuse(self._sender, random)
+        self._subscribers = [
+            RecordingSubscriber(amqp_url, topic, history, publisher, random) for topic in (*CONSUMED, CHANGED_CONSUMED)
+        ]
+        self._findings: list[str] = []
         self._kinds: dict[Kind, tuple[float, int]] = {  # share, and messages of each
             producers.single: (0.36, 1),
             producers.without_id: (0.06, 1),
             producers.batch: (0.05, _BATCH),
             producers.by_key: (0.08, 1),
+            self._by_header: (0.14, 1),
             self._reuse.again: (0.04, reuse.TIMES),
             self._if_exists: (0.1, TURNS),
             self._of_once: (0.12, 1),
@@ -63,7 +68,7 @@ class Load:
     @property
     def findings(self) -> list[str]:
         """What went wrong besides the messages' histories."""
-        return self._reuse.findings
+        return [*self._reuse.findings, *self._findings]
 
     async def first(self) -> None:
         """Sends a message to each topic, so that its queues exist."""
@@ -78,8 +83,8 @@ class Load:
             yield self._puller(topic, self._history, spoiled=0.1)
         yield self._puller(SLOW, self._history, spoiled=0.6)
         yield self._puller(ONCE, self._once_history, spoiled=0.3)
-        for topic in (*CONSUMED, CHANGED_CONSUMED):
-            yield Subscriber(self._amqp_url, topic, self._history, self._random).run()
+        for subscriber in self._subscribers:
+            yield subscriber.run()
 
     def _puller(self, topic: str, history: History, *, spoiled: float) -> Coroutine[Any, Any, None]:
         return SpoilingPuller(self._api, topic, history, self._policies, self._random, spoiled=spoiled).run()
@@ -103,6 +108,23 @@ class Load:
         await asyncio.sleep(pause_s)
         await work(number)
 
+    async def _by_header(self, number: int) -> None:
+        """Publishes a message with its delay in a header. Perhaps deletes or moves it once the bridge knows it."""
+        topic, delay_ms = self._random.choice(NEVER_DIRECT), self._random.randint(0, _LONGEST_MS)
+        key = f"header-{number}"
+        if not await self._sender.submit(topic, key, delay_ms) or self._random.random() < 0.5:
+            return
+        due_ms, path = now_ms() + delay_ms, f"/v1/topics/{topic}/messages/{key}"
+        while (await self._api.insist("GET", path)).status_code != OK:
+            if now_ms() > due_ms:
+                return
+            await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(self._random.uniform(0, max(0, due_ms - now_ms())) / 1_000)
+        if self._random.random() < 0.5:
+            await self._sender.delete(topic, key)
+        else:
+            await self._sender.move(topic, key, {"delay": self._random.randint(0, _LONGEST_MS)})
+
     async def _of_once(self, number: int) -> None:
         delay_ms = self._random.randint(0, _LONGEST_MS)
         when = {"deliver_at": now_ms() + delay_ms} if self._random.random() < 0.5 else {"delay": delay_ms}
@@ -120,3 +142,13 @@ class Load:
             for upserts in self._upserts:
                 for key in upserts.keys:
                     self._history.note(key, What.DELETING)
+
+    async def look(self) -> None:
+        """Looks at the end of the calm time for acks that nobody has recorded."""
+        sent = self._history.counts(What.SENDING) + self._history.counts(What.BESIDE)
+        for topic, message_id in (one for subscriber in self._subscribers for one in subscriber.recorded):
+            if sent[message_id] > 1 or message_id not in sent:
+                continue  # the id is, or may be, of several messages
+            found = await self._api.insist("GET", f"/v1/topics/{topic}/messages/{message_id}")
+            if found.status_code == OK and found.json()["state"] in ("waiting", "ready", "leased"):
+                self._findings.append(f"{message_id} of {topic} is {found.json()['state']} after its recorded ack")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.torture.topics import STEADY
+from tests.torture.topics import CHECKED, STEADY
 
 SLOW: Final = "slow"
 """Pulled by a consumer that often lets leases end, extends them, or gives messages back."""
@@ -14,5 +14,7 @@ ONCE: Final = "once"
 
 SENT: Final = (*STEADY, SLOW)
 """The topics of most messages."""
+
+NEVER_DIRECT: Final = (*CHECKED, SLOW)
 
 ALL: Final = (*SENT, ONCE)

@@ -5,10 +5,10 @@ The history knows a message by its key, which is its body. Its id is its key too
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from tests.events import What
 from tests.history import History, now_ms
@@ -16,8 +16,8 @@ from tests.torture.amqp import Publisher
 from tests.torture.api import Api
 from tests.torture.policies import Policies
 
-When = Mapping[str, int]
-"""`delay` or `deliver_at`, in milliseconds."""
+When = Mapping[str, Any]
+"""`delay` or `deliver_at`, in milliseconds, and other fields of a send."""
 
 CREATED: Final = 201
 OK: Final = 200
@@ -64,15 +64,16 @@ class Sender:
             self._note_accepted(topic, key)
         return response.status_code
 
-    async def send_together(self, topic: str, messages: Mapping[str, When]) -> None:
-        """Sends messages, given by key,, as batches until all are accepted."""
-        waiting = dict(messages)
+    async def send_together(self, topic: str, messages: Mapping[str, When]) -> bool:
+        """Sends messages, given by key, as batches until all are accepted. Returns whether each try was answered."""
+        waiting, answered = dict(messages), True
         while waiting:
             for key, when in waiting.items():
                 self._note_sending(topic, key, when)
             batch = [{"id": key, "body": key, **when} for key, when in waiting.items()]
             response = await self.api.call("POST", f"/v1/topics/{topic}/messages/batch", {"messages": batch})
             if response is None:
+                answered = False
                 for key in waiting:
                     self.history.note(key, What.UNANSWERED)
             elif response.status_code < 500:
@@ -83,16 +84,28 @@ class Sender:
                         del waiting[key]
             if waiting:
                 await self.api.pause()
+        return answered
 
     async def publish(self, topic: str, key: str, delay_ms: int) -> None:
-        """Publishes over AMQP until RabbitMQ confirms the message."""
-        while True:
+        """Publishes over AMQP with a key of the wheel, until RabbitMQ confirms the message."""
+        await self._until_confirmed(self._publisher.publish, topic, key, delay_ms)
+
+    async def submit(self, topic: str, key: str, delay_ms: int) -> bool:
+        """Publishes over AMQP with the delay in a header, until RabbitMQ confirms the message. Returns whether it did
+        so at the first try: then there is one message."""
+        return await self._until_confirmed(self._publisher.submit, topic, key, delay_ms)
+
+    async def _until_confirmed(
+        self, publish: Callable[[str, str, int], Awaitable[bool]], topic: str, key: str, delay_ms: int
+    ) -> bool:
+        for tries in count(1):
             self._note_sending(topic, key, {"delay": delay_ms})
-            if await self._publisher.publish(topic, key, delay_ms):
+            if await publish(topic, key, delay_ms):
                 self._note_accepted(topic, key)
-                return
+                return tries == 1
             self.history.note(key, What.UNANSWERED)
             await self.api.pause()
+        raise AssertionError
 
     async def move(self, topic: str, key: str, when: When) -> bool:
         """Moves the message, and tries once. Returns whether the move was answered 200."""
@@ -135,7 +148,7 @@ class Sender:
 
 def due_ms(when: When) -> int:
     """The earliest moment at which a message that is sent or moved now can be due."""
-    return when["deliver_at"] if "deliver_at" in when else now_ms() + when["delay"]
+    return int(when["deliver_at"]) if "deliver_at" in when else now_ms() + int(when["delay"])
 
 
 def instant_ms(text: str) -> int:
