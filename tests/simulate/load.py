@@ -24,10 +24,14 @@ from tests.torture.policies import Policies
 from tests.torture.producers import Producers
 from tests.torture.reuse import Reuse
 from tests.torture.sender import OK, Sender
-from tests.torture.topics import CHANGED, CHANGED_CONSUMED, CHANGED_PULLED, CONSUMED, PULLED, first
+from tests.torture.ticks import Ticks
+from tests.torture.topics import CHANGED, CHANGED_CONSUMED, CHANGED_PULLED, CONSUMED, PULLED, REMOVED, first
 
 _LONGEST_MS: Final = 12_000
 _BATCH: Final = 5
+_REMOVED: Final = 4
+_REST_S: Final = 2.1
+"""A process that uses a topic within two seconds after another one has removed it does not list the topic again."""
 _LOOK_S: Final = 0.2
 
 Kind = Callable[[int], Awaitable[None]]
@@ -50,6 +54,7 @@ class Load:
         self._once = Sender(api, publisher, once, self._policies)
         producers = Producers(self._sender, SENT, longest_ms=_LONGEST_MS, random=random, batch=_BATCH)
         self._reuse = Reuse(self._sender, random)
+        self._ticks = Ticks(api, history)
         self._subscribers = [
             RecordingSubscriber(amqp_url, topic, history, publisher, random) for topic in (*CONSUMED, CHANGED_CONSUMED)
         ]
@@ -61,6 +66,8 @@ class Load:
             producers.by_key: (0.08, 1),
             self._by_header: (0.14, 1),
             self._reuse.again: (0.04, reuse.TIMES),
+            self._reuse.shared: (0.04, 2),
+            self._reuse.forgotten: (0.04, 1),
             self._if_exists: (0.1, TURNS),
             self._of_once: (0.12, 1),
         }
@@ -68,7 +75,8 @@ class Load:
     @property
     def findings(self) -> list[str]:
         """What went wrong besides the messages' histories."""
-        return [*self._reuse.findings, *self._findings]
+        parts = (self._reuse, self._ticks)
+        return [*self._findings, *(finding for part in parts for finding in part.findings)]
 
     async def first(self) -> None:
         """Sends a message to each topic, so that its queues exist."""
@@ -79,12 +87,13 @@ class Load:
 
     def consumers(self) -> Iterator[Coroutine[Any, Any, None]]:
         """Yields all that consumes. Each goes on for ever."""
-        for topic in (*PULLED, *PULLED, CHANGED_PULLED):
+        for topic in (*PULLED, *PULLED, CHANGED_PULLED, REMOVED):
             yield self._puller(topic, self._history, spoiled=0.1)
         yield self._puller(SLOW, self._history, spoiled=0.6)
         yield self._puller(ONCE, self._once_history, spoiled=0.3)
         for subscriber in self._subscribers:
             yield subscriber.run()
+        yield self._ticks.consume()
 
     def _puller(self, topic: str, history: History, *, spoiled: float) -> Coroutine[Any, Any, None]:
         return SpoilingPuller(self._api, topic, history, self._policies, self._random, spoiled=spoiled).run()
@@ -95,6 +104,8 @@ class Load:
         stop = asyncio.Event()
         async with together() as group:
             group.create_task(self._policies.run(CHANGED, stop))
+            group.create_task(self._reuse.removed(stop, _REMOVED, _REST_S))
+            group.create_task(self._ticks.run(stop))
             number, left = 0, messages
             while left > 0:
                 (kind,) = self._random.choices(kinds, shares)
@@ -144,7 +155,8 @@ class Load:
                     self._history.note(key, What.DELETING)
 
     async def look(self) -> None:
-        """Looks at the end of the calm time for acks that nobody has recorded."""
+        """Looks at the end of the calm time for what has gone silent, and for acks that nobody has recorded."""
+        self._ticks.end()
         sent = self._history.counts(What.SENDING) + self._history.counts(What.BESIDE)
         for topic, message_id in (one for subscriber in self._subscribers for one in subscriber.recorded):
             if sent[message_id] > 1 or message_id not in sent:
