@@ -28,6 +28,7 @@ class What(StrEnum):
     ACKING = auto()
     ACKED = auto()  # the ack was answered
     IN_PAUSE = auto()  # the pull of the delivery before began and ended in a pause of the topic
+    DROPPED = auto()  # the dead letter was deleted, which was answered 200
     DEAD = auto()  # it is among the dead letters
     REPLAYING = auto()
     REPLAYED = auto()  # the replay was answered 200

@@ -96,7 +96,7 @@ class Life:
                 self.owed = event.attempt <= max_retry
             case What.ACKING:
                 self.acking = True
-            case What.ACKED:
+            case What.ACKED | What.DROPPED:
                 self.acked_ms = event.at_ms
             case What.IN_PAUSE:
                 self.during_pause = True
@@ -162,7 +162,8 @@ class Life:
 
     @property
     def back_after_ack(self) -> bool:
-        """Returns whether a pull delivered the message again, although it began after the answer to the message's ack.
+        """Returns whether a pull delivered the message again, although it began after the answer to the message's ack,
+        or to the drop of the dead letter.
 
         A message that was sent twice may have ended between the two, and then its id was free for a second message. If
         the clock of Redis went ahead by the retention, Redis has forgotten the ack.

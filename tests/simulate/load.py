@@ -15,11 +15,13 @@ from benchmarks.loops import together
 from tests.events import What
 from tests.history import History, now_ms
 from tests.simulate.consumers import RecordingSubscriber, SpoilingPuller
+from tests.simulate.replays import Replays
 from tests.simulate.topics import ALL, NEVER_DIRECT, ONCE, SENT, SLOW
 from tests.simulate.upserts import TURNS, Upserts
 from tests.torture import reuse
 from tests.torture.amqp import Publisher
 from tests.torture.api import Api
+from tests.torture.letters import Letters
 from tests.torture.policies import Policies
 from tests.torture.producers import Producers
 from tests.torture.reuse import Reuse
@@ -32,6 +34,7 @@ _BATCH: Final = 5
 _REMOVED: Final = 4
 _REST_S: Final = 2.1
 """A process that uses a topic within two seconds after another one has removed it does not list the topic again."""
+_LETTERS: Final = 10
 _LOOK_S: Final = 0.2
 
 Kind = Callable[[int], Awaitable[None]]
@@ -54,6 +57,8 @@ class Load:
         self._once = Sender(api, publisher, once, self._policies)
         producers = Producers(self._sender, SENT, longest_ms=_LONGEST_MS, random=random, batch=_BATCH)
         self._reuse = Reuse(self._sender, random)
+        self._letters = Letters(self._sender, amqp_url, count=_LETTERS, random=random)
+        self.replays = Replays(api, {topic: once if topic == ONCE else history for topic in ALL}, random)
         self._ticks = Ticks(api, history)
         self._subscribers = [
             RecordingSubscriber(amqp_url, topic, history, publisher, random) for topic in (*CONSUMED, CHANGED_CONSUMED)
@@ -85,6 +90,10 @@ class Load:
             self._once.send(ONCE, first(ONCE), {"delay": 0, "max_retry": 0}),
         )
 
+    async def fill(self) -> None:
+        """Makes dead letters. Returns when all are there."""
+        await self._letters.fill()
+
     def consumers(self) -> Iterator[Coroutine[Any, Any, None]]:
         """Yields all that consumes. Each goes on for ever."""
         for topic in (*PULLED, *PULLED, CHANGED_PULLED, REMOVED):
@@ -93,6 +102,7 @@ class Load:
         yield self._puller(ONCE, self._once_history, spoiled=0.3)
         for subscriber in self._subscribers:
             yield subscriber.run()
+        yield self._letters.consume()
         yield self._ticks.consume()
 
     def _puller(self, topic: str, history: History, *, spoiled: float) -> Coroutine[Any, Any, None]:
@@ -105,6 +115,8 @@ class Load:
         async with together() as group:
             group.create_task(self._policies.run(CHANGED, stop))
             group.create_task(self._reuse.removed(stop, _REMOVED, _REST_S))
+            group.create_task(self._letters.run(stop, seconds))
+            group.create_task(self.replays.run(stop))
             group.create_task(self._ticks.run(stop))
             number, left = 0, messages
             while left > 0:

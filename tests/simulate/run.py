@@ -16,9 +16,8 @@ from tests.simulate.faults import Faults
 from tests.simulate.load import Load
 from tests.simulate.stage import AMQP_URL, BRIDGES, MAX_RETRY, Stage
 from tests.simulate.store import PrivateRedis
-from tests.simulate.topics import ALL, ONCE
 
-MESSAGES_PER_S: Final = 2.5  # and 40 a minute in a topic that is removed
+MESSAGES_PER_S: Final = 2.5  # and 40 a minute in a topic that is removed, and 10 dead letters
 _PATIENCE_S: Final = 100.0  # the bridge believes a copy that Redis has forgotten after a minute
 _LOOK_S: Final = 2.0
 _AFTERWARDS_MS: Final = 3_000  # after the last due moment, in which no message may come
@@ -76,6 +75,7 @@ class Simulation:
             await stage.processes.start(place)
         await self.load.first()
         consuming = [stage.loop.create_task(work) for work in self.load.consumers()]
+        await self.load.fill()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.load.run(self._seconds, round(self._seconds * MESSAGES_PER_S)))
             if self._with_faults:
@@ -95,23 +95,16 @@ class Simulation:
         dead: set[str] = set()
         while loop.time() - moved_s < _PATIENCE_S:
             await asyncio.sleep(_LOOK_S)
-            for history, topic, key in [one async for one in self._dead()]:
-                if (name := f"{topic} {key}") not in dead:
+            for letter in [one async for one in self.load.replays.letters()]:
+                if (name := f"{letter.topic} {letter.key}") not in dead:
                     dead.add(name)
-                    history.note(key, What.DEAD)
+                    letter.history.note(letter.key, What.DEAD)
             now_count = self.history.delivery_count + self.once.delivery_count
             if not self.history.verdict().lost and not self.once.verdict().lost:
                 if now_ms() > max(self.history.last_due_ms, self.once.last_due_ms) + _AFTERWARDS_MS:
                     return
             elif now_count > count:
                 count, moved_s = now_count, loop.time()
-
-    async def _dead(self) -> Any:
-        """Yields the dead letters: the history, the topic and the key of each."""
-        for topic in ALL:
-            answer = await self.stage.api.insist("GET", f"/v1/topics/{topic}/dead?limit=100")
-            for item in answer.json().get("items", ()) if answer.status_code == 200 else ():
-                yield (self.once if topic == ONCE else self.history), topic, str(item.get("body", item["id"]))
 
     def _judged(self) -> Iterator[str]:
         for history in (self.history, self.once):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.torture.topics import CHECKED, REMOVED, STEADY
+from tests.torture.topics import CHECKED, LETTERS, REMOVED, STEADY
 
 SLOW: Final = "slow"
 """Pulled by a consumer that often lets leases end, extends them, or gives messages back."""
@@ -17,4 +17,4 @@ SENT: Final = (*STEADY, SLOW)
 
 NEVER_DIRECT: Final = (*CHECKED, SLOW)
 
-ALL: Final = (*SENT, ONCE, REMOVED)
+ALL: Final = (*SENT, ONCE, REMOVED, LETTERS)

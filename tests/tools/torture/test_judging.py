@@ -214,6 +214,11 @@ HISTORIES = {
         (*SENT, PULLED, ACKED, replace(ACKED, what=What.ACKED), replace(PULLED_AGAIN, asked_ms=53)),
         replace(DUPLICATED, back_after_ack=IT),
     ),
+    "dropped, and pulled by a pull that began later": (
+        (*DIED, event(60, What.DROPPED), replace(PULLED_AGAIN, at_ms=70, asked_ms=61)),
+        replace(CLEAN, back_after_ack=IT),
+    ),
+    "dropped": ((*DIED, event(60, What.DROPPED)), CLEAN),
     "pulled again after an ack, and the clock has come back from an hour back": (
         (
             *(clock(5, -3_600_000), *SENT, PULLED, ACKED, replace(ACKED, what=What.ACKED), clock(55, 0)),
