@@ -14,6 +14,7 @@ from typing import Any, Final
 from benchmarks.loops import together
 from tests.events import What
 from tests.history import History, now_ms
+from tests.simulate.campaigns import MESSAGES, Campaigns
 from tests.simulate.consumers import RecordingSubscriber, SpoilingPuller
 from tests.simulate.replays import Replays
 from tests.simulate.topics import ALL, NEVER_DIRECT, ONCE, SENT, SLOW
@@ -59,6 +60,7 @@ class Load:
         self._reuse = Reuse(self._sender, random)
         self._letters = Letters(self._sender, amqp_url, count=_LETTERS, random=random)
         self.replays = Replays(api, {topic: once if topic == ONCE else history for topic in ALL}, random)
+        self._campaigns = Campaigns(self._sender, random)
         self._ticks = Ticks(api, history)
         self._subscribers = [
             RecordingSubscriber(amqp_url, topic, history, publisher, random) for topic in (*CONSUMED, CHANGED_CONSUMED)
@@ -74,13 +76,14 @@ class Load:
             self._reuse.shared: (0.04, 2),
             self._reuse.forgotten: (0.04, 1),
             self._if_exists: (0.1, TURNS),
+            self._campaigns.run: (0.05, MESSAGES),
             self._of_once: (0.12, 1),
         }
 
     @property
     def findings(self) -> list[str]:
         """What went wrong besides the messages' histories."""
-        parts = (self._reuse, self._ticks)
+        parts = (self._reuse, self._campaigns, self._ticks)
         return [*self._findings, *(finding for part in parts for finding in part.findings)]
 
     async def first(self) -> None:

@@ -51,21 +51,35 @@ class Bulk:
         began = answer.raise_for_status().json()
         # A try without an answer may have begun an operation, and then a later one finds fewer.
         if began["operation"] is not None:
-            await self._ended(action, began["operation"]["id"], emptyings)
+            operation = Operation(self._api, self._history, began["operation"]["id"], emptyings)
+            await operation.ended()
+            self.findings += operation.findings
 
-    async def _ended(self, action: str, operation_id: str, emptyings: int) -> None:
-        """Waits until the operation has ended."""
+
+class Operation:
+    """An operation that was begun after so many `emptyings` of Redis. `findings`: that it did not end, or failed."""
+
+    def __init__(self, api: Api, history: History, operation_id: str, emptyings: int) -> None:
+        self._api = api
+        self._history = history
+        self._id = operation_id
+        self._emptyings = emptyings
+        self.findings: list[str] = []
+
+    async def ended(self) -> dict[str, Any] | None:
+        """Waits until the operation has ended. Returns its last state, or None if it is unknown or goes on for long."""
         give_up_at_s = monotonic() + _PATIENCE_S
         while monotonic() < give_up_at_s:
-            answer = await self._api.insist("GET", f"/v1/operations/{operation_id}")
+            answer = await self._api.insist("GET", f"/v1/operations/{self._id}")
             if answer.status_code == NOT_FOUND:
-                if emptyings == self._history.emptyings:
-                    self.findings.append(f"the {action} of many, {operation_id}, is unknown, although it was begun")
-                return
-            operation = answer.raise_for_status().json()
+                if self._emptyings == self._history.emptyings:
+                    self.findings.append(f"the operation {self._id} is unknown, although it was begun")
+                return None
+            operation: dict[str, Any] = answer.raise_for_status().json()
             if operation["state"] != "running":
                 if operation["state"] != "done":
-                    self.findings.append(f"the {action} of many, {operation_id}, ended so: {operation}")
-                return
+                    self.findings.append(f"the operation {self._id} ended so: {operation}")
+                return operation
             await pause(_LOOK_S)
-        self.findings.append(f"the {action} of many, {operation_id}, has not ended within {_PATIENCE_S:.0f} s")
+        self.findings.append(f"the operation {self._id} has not ended within {_PATIENCE_S:.0f} s")
+        return None
