@@ -16,6 +16,7 @@ from tests.events import What
 from tests.history import History, now_ms
 from tests.simulate.campaigns import MESSAGES, Campaigns
 from tests.simulate.consumers import RecordingSubscriber, SpoilingPuller
+from tests.simulate.receiver import Receiver
 from tests.simulate.replays import Replays
 from tests.simulate.topics import ALL, NEVER_DIRECT, ONCE, SENT, SLOW
 from tests.simulate.upserts import TURNS, Upserts
@@ -62,6 +63,7 @@ class Load:
         self.replays = Replays(api, {topic: once if topic == ONCE else history for topic in ALL}, random)
         self._campaigns = Campaigns(self._sender, random)
         self._ticks = Ticks(api, history)
+        self._receiver = Receiver(api, history, random)
         self._subscribers = [
             RecordingSubscriber(amqp_url, topic, history, publisher, random) for topic in (*CONSUMED, CHANGED_CONSUMED)
         ]
@@ -83,7 +85,7 @@ class Load:
     @property
     def findings(self) -> list[str]:
         """What went wrong besides the messages' histories."""
-        parts = (self._reuse, self._campaigns, self._ticks)
+        parts = (self._reuse, self._campaigns, self._ticks, self._receiver)
         return [*self._findings, *(finding for part in parts for finding in part.findings)]
 
     async def first(self) -> None:
@@ -121,6 +123,7 @@ class Load:
             group.create_task(self._letters.run(stop, seconds))
             group.create_task(self.replays.run(stop))
             group.create_task(self._ticks.run(stop))
+            group.create_task(self._receiver.run(stop))
             number, left = 0, messages
             while left > 0:
                 (kind,) = self._random.choices(kinds, shares)

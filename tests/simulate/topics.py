@@ -12,9 +12,12 @@ SLOW: Final = "slow"
 ONCE: Final = "once"
 """Its messages have no retry."""
 
-SENT: Final = (*STEADY, SLOW)
+CALLED: Final = "called"
+"""Has a subscription, so the bridge posts its messages to a receiver."""
+
+SENT: Final = (*STEADY, SLOW, CALLED)
 """The topics of most messages."""
 
-NEVER_DIRECT: Final = (*CHECKED, SLOW)
+NEVER_DIRECT: Final = (*CHECKED, SLOW, CALLED)
 
 ALL: Final = (*SENT, ONCE, REMOVED, LETTERS)
