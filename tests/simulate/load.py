@@ -175,10 +175,13 @@ class Load:
     async def look(self) -> None:
         """Looks at the end of the calm time for what has gone silent, and for acks that nobody has recorded."""
         self._ticks.end()
+        events = self._history.events
+        emptied = max((at for at, event in enumerate(events) if event.what is What.EMPTIED), default=-1)
+        since = {event.message_id for event in events[emptied + 1 :] if event.what is What.SENDING}
         sent = self._history.counts(What.SENDING) + self._history.counts(What.BESIDE)
         for topic, message_id in (one for subscriber in self._subscribers for one in subscriber.recorded):
-            if sent[message_id] > 1 or message_id not in sent:
-                continue  # the id is, or may be, of several messages
+            if message_id not in since or sent[message_id] > 1:
+                continue  # Redis has lost the ack, or the id may be of several messages
             found = await self._api.insist("GET", f"/v1/topics/{topic}/messages/{message_id}")
             if found.status_code == OK and found.json()["state"] in ("waiting", "ready", "leased"):
                 self._findings.append(f"{message_id} of {topic} is {found.json()['state']} after its recorded ack")
