@@ -12,7 +12,7 @@ from typing import Any, Final
 from tests.events import What
 from tests.history import History, now_ms
 from tests.simulate.clock import CLOCK
-from tests.simulate.faults import Faults
+from tests.simulate.faults.drawing import Faults
 from tests.simulate.load import Load
 from tests.simulate.stage import AMQP_URL, BRIDGES, MAX_RETRY, Stage
 from tests.simulate.store import PrivateRedis

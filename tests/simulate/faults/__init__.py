@@ -1,0 +1,1 @@
+"""Disturbs a simulation. `drawing` decides which faults come when; each other module disturbs one kind of part."""
