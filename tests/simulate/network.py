@@ -67,9 +67,10 @@ class Way:
         loop.call_at(self._last_s, self._arrive, context=self._context)
 
     def drop(self) -> None:
-        """Loses the pieces that have not arrived."""
+        """Loses the pieces that have not arrived, and the end with them."""
         self._pieces.clear()
         self._arrived = 0
+        self._ended = False
 
     def release(self) -> None:
         """Delivers what has arrived, now that nothing holds it back."""

@@ -139,6 +139,19 @@ def test_cut_connection_is_lost_on_both_sides(loop: SimulatedLoop, network: Netw
     assert echo.lost_links == 1
 
 
+def test_cut_connection_that_the_server_has_just_closed_is_lost(loop: SimulatedLoop, network: Network) -> None:
+    async def main() -> None:
+        reader, writer = await asyncio.open_connection("echo", 7)
+        (link,) = network.links()
+        link.close()
+        link.cut(loses=True)
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        writer.close()
+
+    loop.run_until_complete(asyncio.wait_for(main(), 5))
+
+
 def test_held_answer_comes_when_the_partition_ends(loop: SimulatedLoop, network: Network, clock: Clock) -> None:
     async def main() -> None:
         reader, writer = await asyncio.open_connection("echo", 7)
