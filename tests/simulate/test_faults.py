@@ -123,6 +123,39 @@ def test_new_channel_waits_for_the_leader_of_its_queue(broker: Broker, client: C
     assert other.names() == ["Basic.QosOk", "Basic.Ack"]
 
 
+def test_delete_of_a_queue_without_a_leader_closes_connections_that_wait_for_it(broker: Broker, client: Client) -> None:
+    broker.lose_leader("q")
+    client.publish("q")
+    broker.delete("q")
+
+    (close,) = client.came()
+    assert (close.name, close.reply_code) == ("Connection.Close", 541)
+
+
+def test_consumer_that_the_broker_ends_keeps_its_deliveries(broker: Broker, client: Client) -> None:
+    client.publish("q", b"kept")
+    client.send(Basic.Consume(queue="q", consumer_tag="c"))
+    client.came()
+    broker.cancel("q")
+    client.publish("q", b"second")
+
+    assert client.names() == ["Basic.Cancel", "Basic.Ack"]
+    assert [message.body for message in broker.unacknowledged("q")] == [b"kept"]
+    assert [message.body for message in broker.state.queues["q"].messages()] == [b"second"]
+
+
+def test_deliveries_time_out_when_asked_to(broker: Broker, client: Client) -> None:
+    client.publish("q")
+    client.send(Basic.Get(queue="q"))
+    client.came()
+    broker.advance(START_MS + 99)
+    broker.time_out(100)
+    assert client.came() == []
+
+    broker.time_out(99)
+    assert client.names() == ["Channel.Close"]
+
+
 def test_refused_publish_is_nacked(broker: Broker, client: Client) -> None:
     broker.refuse("q")
     client.publish("q")
@@ -146,7 +179,8 @@ def test_restart_keeps_quorum_queues_and_requeues_their_deliveries(broker: Broke
 
 def test_restart_forgets_young_queues(broker: Broker, client: Client) -> None:
     client.publish("q", b"lost")
-    broker.restart(young_ms=1_000)
+    forgotten = broker.restart(young_ms=1_000)
+    assert forgotten == ["q"]
 
     again = Client(broker)
     again.send(Basic.Get(queue="q"))

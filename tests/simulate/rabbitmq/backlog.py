@@ -28,6 +28,12 @@ class Backlog:
         self._in_a_row = 0
         self.bytes = 0
 
+    def __iter__(self) -> Iterator[Entry]:
+        """Yields all entries, in no order."""
+        yield from self._returned
+        for level in self._levels:
+            yield from level
+
     def __len__(self) -> int:
         return len(self._returned) + sum(map(len, self._levels))
 
@@ -67,7 +73,7 @@ class Backlog:
 
     def clear(self) -> list[Entry]:
         """Removes and returns all entries."""
-        entries = [*self._returned, *(entry for level in self._levels for entry in level)]
+        entries = [*self]
         self._returned.clear()
         for level in self._levels:
             level.clear()

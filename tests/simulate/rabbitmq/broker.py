@@ -6,6 +6,7 @@ from random import Random
 
 from tests.simulate.rabbitmq.connection import Connection
 from tests.simulate.rabbitmq.errors import Refusal
+from tests.simulate.rabbitmq.message import Message
 from tests.simulate.rabbitmq.queues import Queue
 from tests.simulate.rabbitmq.state import State
 from tests.simulate.rabbitmq.turn import Turn
@@ -83,13 +84,13 @@ class Broker:
         """Lets a queue refuse all publishes, with a nack, until `refuses` is False."""
         self._queue(queue).refuses = refuses
 
-    def restart(self, *, young_ms: float = 0) -> None:
+    def restart(self, *, young_ms: float = 0) -> list[str]:
         """Ends the node as a kill does, and starts it again. Transient objects and messages are gone.
 
         `young_ms`: quorum queues that were declared within this time are not persisted yet. On 4.3 they come back
-        empty, on earlier versions without a leader.
+        empty, on earlier versions without a leader. Returns the names of these queues.
         """
-        state = self.state
+        state, forgotten = self.state, list[str]()
         with self._turn:
             for connection in [*self._connections]:
                 connection.lost()
@@ -99,6 +100,7 @@ class Broker:
                     state.delete_queue(queue)
                 elif queue.settings.quorum and state.clock.now_ms - queue.declared_ms < young_ms:
                     queue.forget_all()
+                    forgotten.append(queue.name)
                     if not state.rules.denies_deprecated:
                         queue.leader.lose()
                 else:
@@ -106,6 +108,29 @@ class Broker:
             for exchange in state.exchanges:
                 if not exchange.durable:
                     state.exchanges.remove(exchange)
+        return forgotten
+
+    def cancel(self, queue: str) -> None:
+        """Ends all consumers of a queue, and tells them, as after some changes of its leader."""
+        with self._turn:
+            self._queue(queue).cancel_takers()
+
+    def time_out(self, limit_ms: float) -> None:
+        """Closes each channel that has had a delivery unacknowledged for so long."""
+        with self._turn:
+            for connection in [*self._connections]:
+                for deliveries in connection.deliveries():
+                    deliveries.time_out(limit_ms)
+
+    def unacknowledged(self, queue: str) -> list[Message]:
+        """Returns the messages of a queue that its consumers have not acknowledged."""
+        found = self._queue(queue)
+        return [one for connection in self._connections for each in connection.deliveries() for one in each.of(found)]
+
+    def delete(self, queue: str) -> None:
+        """Deletes a queue, as an operator does."""
+        with self._turn:
+            self.state.delete_queue(self._queue(queue))
 
     def _queue(self, name: str) -> Queue:
         return self.state.queues[name]

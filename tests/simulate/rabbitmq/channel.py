@@ -41,7 +41,8 @@ class Owner(Protocol):
 
 
 class Channel:
-    """An open channel. While a queue that it needs has no leader, later methods wait."""
+    """An open channel. While a queue that it needs has no leader, later methods wait. If such a queue is deleted, the
+    connection ends."""
 
     def __init__(self, number: int, connection: Owner, state: State, turn: Turn) -> None:
         self.number = number
@@ -49,7 +50,7 @@ class Channel:
         self._state = state
         self._declarations = connection.declarations
         self._confirms = Confirms(self.send, state.random, lambda: turn.at_end(self._flush))
-        self._deliveries = Deliveries(self, state, tells_of_cancels="consumer_cancel_notify" in connection.capabilities)
+        self.deliveries = Deliveries(self, state, tells_of_cancels="consumer_cancel_notify" in connection.capabilities)
         self._last_queue = ""
         self._known: set[queues.Queue] = set()
         self._waits = self._is_ended = False
@@ -72,7 +73,7 @@ class Channel:
         self._confirms.flush()
         self._is_ended = True
         self._later.clear()
-        self._deliveries.end()
+        self.deliveries.end()
 
     def _flush(self) -> None:
         if not self._is_ended:
@@ -101,10 +102,12 @@ class Channel:
 
     def _pause(self, queue: queues.Queue) -> None:
         self._waits = True
-        queue.leader.do(self._go_on)
+        queue.leader.do(lambda: self._go_on(queue))
 
-    def _go_on(self) -> None:
+    def _go_on(self, queue: queues.Queue) -> None:
         self._waits = False
+        if queue.is_gone and not self._is_ended:
+            self.fail(Refusal(541, "the queue was deleted without a leader"))
         while self._later and not self._waits and not self._is_ended:
             self.take(*self._later.popleft())
 
@@ -119,7 +122,7 @@ class Channel:
             case Basic.Consume():
                 self._consume(method, payload)
             case Basic.Cancel():
-                self._deliveries.cancel(method.consumer_tag or "")
+                self.deliveries.cancel(method.consumer_tag or "")
                 if not method.nowait:
                     self.send(Basic.CancelOk(consumer_tag=method.consumer_tag))
             case Basic.CancelOk():
@@ -176,24 +179,24 @@ class Channel:
         tag = method.delivery_tag or 0
         match method:
             case Basic.Ack():
-                self._deliveries.ack(tag, multiple=bool(method.multiple))
+                self.deliveries.ack(tag, multiple=bool(method.multiple))
             case Basic.Nack():
                 multiple, requeue = bool(method.multiple), bool(method.requeue)
                 counts = self._state.rules.nack_counts
-                self._deliveries.reject(tag, multiple=multiple, requeue=requeue, failed=counts)
+                self.deliveries.reject(tag, multiple=multiple, requeue=requeue, failed=counts)
             case Basic.Reject():
-                self._deliveries.reject(tag, multiple=False, requeue=bool(method.requeue), failed=True)
+                self.deliveries.reject(tag, multiple=False, requeue=bool(method.requeue), failed=True)
 
     def _get(self, method: Basic.Get, payload: bytes) -> None:
         queue = self._queue(method.queue)
         if queue.settings.single_active:
             raise not_modelled("a get from a queue with a single active consumer")
         if not self._wait_for(queue, method, payload):
-            self._deliveries.get(queue, no_ack=bool(method.no_ack))
+            self.deliveries.get(queue, no_ack=bool(method.no_ack))
 
     def _consume(self, method: Basic.Consume, payload: bytes) -> None:
         queue, tag = self._queue(method.queue), method.consumer_tag or self._state.new_name("amq.ctag-")
-        if tag in self._deliveries.consumers:
+        if tag in self.deliveries.consumers:
             raise Refusal(530, f"attempt to reuse consumer tag '{tag}'")
         if arguments_of(method, payload).entries or method.no_local:
             raise not_modelled("arguments of a consumer")
@@ -201,26 +204,26 @@ class Channel:
             raise not_modelled("an exclusive consumer of a quorum queue")
         if queue.exclusive_consumer or (method.exclusive and queue.consumers):
             raise Refusal(403, f"queue '{queue.name}' in vhost '/' in exclusive use")
-        if queue.settings.quorum and self._deliveries.most:
+        if queue.settings.quorum and self.deliveries.most:
             raise Refusal(540, f"queue '{queue.name}' in vhost '/' does not support global qos")
         if self._wait_for(queue, method, payload):
             return
         if not method.nowait:
             self.send(Basic.ConsumeOk(consumer_tag=tag))
         queue.exclusive_consumer = bool(method.exclusive)
-        self._deliveries.begin(
-            Consumer(self._deliveries, queue, tag, no_ack=bool(method.no_ack), prefetch=self._deliveries.prefetch)
+        self.deliveries.begin(
+            Consumer(self.deliveries, queue, tag, no_ack=bool(method.no_ack), prefetch=self.deliveries.prefetch)
         )
 
     def _limit(self, method: Basic.Qos) -> None:
         if method.prefetch_size:
             raise Refusal(540, f"prefetch_size!=0 ({method.prefetch_size})")
         if not method.global_:
-            self._deliveries.prefetch = method.prefetch_count or 0
+            self.deliveries.prefetch = method.prefetch_count or 0
         elif self._state.rules.denies_deprecated:
             raise not_modelled("global QoS, which RabbitMQ 4.3 denies")
         else:
-            self._deliveries.most = method.prefetch_count or 0
+            self.deliveries.most = method.prefetch_count or 0
         self.send(Basic.QosOk())
 
     # Declaring

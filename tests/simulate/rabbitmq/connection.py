@@ -14,6 +14,7 @@ from pamqp.heartbeat import Heartbeat
 from tests.simulate.rabbitmq.channel import Channel
 from tests.simulate.rabbitmq.clock import Timer
 from tests.simulate.rabbitmq.declarations import Declarations
+from tests.simulate.rabbitmq.deliveries import Deliveries
 from tests.simulate.rabbitmq.errors import Refusal, not_modelled
 from tests.simulate.rabbitmq.login import check_login, server_properties
 from tests.simulate.rabbitmq.state import State
@@ -103,6 +104,10 @@ class Connection:
             if "connection.blocked" in self.capabilities:
                 self.send(0, commands.Connection.Unblocked())
             self._read()
+
+    def deliveries(self) -> list[Deliveries]:
+        """Returns the deliveries of each channel."""
+        return [channel.deliveries for channel in self._channels.values()]
 
     # Writing
 

@@ -142,6 +142,9 @@ class Forwarder:
     def __len__(self) -> int:
         return len(self._waiting) + len(self._window)
 
+    def messages(self) -> list[Message]:
+        return [*(message for message, _ in self._waiting), *(letter.message for letter in self._window)]
+
     def add(self, message: Message, reason: str) -> None:
         self._waiting.append((message, reason))
         self._go_on()

@@ -84,6 +84,10 @@ class Deliveries:
         """Whether global QoS allows another delivery."""
         return not self.most or len(self._unacked) < self.most
 
+    def of(self, queue: Queue) -> list[Message]:
+        """Returns the unacknowledged messages of a queue."""
+        return [unacked.entry.message for unacked in self._unacked.values() if unacked.queue is queue]
+
     # Taking
 
     def deliver(self, consumer: Consumer, entry: Entry) -> None:
@@ -138,7 +142,7 @@ class Deliveries:
             consumer.queue.remove_taker(consumer)
 
     def consumer_gone(self, consumer: Consumer) -> None:
-        """Tells the client that a consumer's queue was deleted."""
+        """Tells the client that the broker has ended a consumer."""
         if self.consumers.pop(consumer.tag, None) is not None and self._tells_of_cancels:
             self._wire.send(Basic.Cancel(consumer_tag=consumer.tag, nowait=True))
 
@@ -190,19 +194,21 @@ class Deliveries:
 
     def _watch(self) -> None:
         """Closes the channel when its oldest delivery has been unacknowledged for too long."""
-        if self._timeout is None or self._timeout.cancelled:
+        if self._unacked and (self._timeout is None or self._timeout.cancelled):
             oldest_ms = next(iter(self._unacked.values())).since_ms
             moment_ms = oldest_ms + self._state.consumer_timeout_ms
             self._timeout = self._state.clock.at(moment_ms, self._check)
 
     def _check(self) -> None:
         self._timeout = None
-        if not self._unacked:
-            return
-        limit_ms = self._state.consumer_timeout_ms
-        oldest = next(iter(self._unacked.values()))
-        if self._state.clock.now_ms < oldest.since_ms + limit_ms:
+        if self._unacked:
+            self.time_out(self._state.consumer_timeout_ms)
             self._watch()
+
+    def time_out(self, limit_ms: float) -> None:
+        """Closes the channel if its oldest delivery has been unacknowledged for so long."""
+        oldest = next(iter(self._unacked.values()), None)
+        if oldest is None or self._state.clock.now_ms < oldest.since_ms + limit_ms:
             return
         self._wire.fail(
             failed(

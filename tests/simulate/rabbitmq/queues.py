@@ -31,12 +31,13 @@ class Taker(Protocol):
     def deliver(self, entry: Entry) -> None: ...
 
     def queue_gone(self) -> None:
-        """Learns that the queue was deleted."""
+        """Learns that the broker has ended the consumer."""
         ...
 
 
 class Queue:
-    """A queue. `owner`: the connection to which it is exclusive. `refuses`: a fault: it refuses all publishes."""
+    """A queue. `owner`: the connection to which it is exclusive. `refuses`: a fault: it refuses all publishes.
+    `is_gone`: it was deleted."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class Queue:
         self._letters = Forwarder(state, self._died)
         self._takers: deque[Taker] = deque()
         self._order = 0
-        self._is_serving = self._is_gone = False
+        self._is_serving = self.is_gone = False
         self._expiry: Timer | None = None
         self._unused: Timer | None = None
         self.used()
@@ -74,6 +75,10 @@ class Queue:
     def depth(self) -> int:
         """How many messages are ready."""
         return len(self._ready)
+
+    def messages(self) -> list[Message]:
+        """Returns the ready messages, and the dead letters that no other queue has confirmed."""
+        return [*(entry.message for entry in self._ready), *self._letters.messages()]
 
     @property
     def letters(self) -> int:
@@ -96,9 +101,8 @@ class Queue:
         self.leader.do(lambda: self._enqueue(message, answered))
 
     def _enqueue(self, message: Message, answered: Callable[[bool], None]) -> None:
-        if self._is_gone:
-            answered(True)  # the channel takes the end of a queue for its confirm
-            return
+        if self.is_gone:
+            return  # nobody answers for a queue that was deleted without a leader
         if self.refuses or self._overflow.must_refuse():
             answered(False)
             return
@@ -139,7 +143,7 @@ class Queue:
             entry.failed += failed
             if limit is not None and entry.failed > limit:
                 self._die(entry, "delivery_limit")
-            elif not self._is_gone:
+            elif not self.is_gone:
                 self._ready.give_back(entry)
         self._serve()
 
@@ -225,20 +229,27 @@ class Queue:
 
     def end(self) -> None:
         """Drops all messages, and tells the consumers. For `State.delete_queue` alone."""
-        self._is_gone = True
+        self.is_gone = True
         self._ready.clear()
         self._letters.end()
         for timer in (self._expiry, self._unused):
             if timer is not None:
                 timer.cancel()
+        self.cancel_takers()
+        self.elect_leader()
+
+    def cancel_takers(self) -> None:
+        """Ends all consumers, and tells them. Their unacknowledged deliveries stay with the channels."""
         takers, self._takers = self._takers, deque()
+        self.exclusive_consumer = False
         for taker in takers:
             taker.queue_gone()
-        self.elect_leader()
+        if not self.is_gone:
+            self.used()
 
     def _serve(self) -> None:
         """Expires and delivers what it can."""
-        if self._is_serving or self._is_gone or not self.leader.is_there:
+        if self._is_serving or self.is_gone or not self.leader.is_there:
             return
         self._is_serving = True
         self._expire()
@@ -284,7 +295,7 @@ class Queue:
         self._serve()
 
     def _die(self, entry: Entry, reason: str) -> None:
-        if self._is_gone or self.settings.dead_letter_exchange is None:
+        if self.is_gone or self.settings.dead_letter_exchange is None:
             return
         message, rules = entry.message, self._state.rules
         if self.settings.quorum and rules.carries_count:
