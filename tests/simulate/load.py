@@ -18,7 +18,7 @@ from tests.simulate.campaigns import MESSAGES, Campaigns
 from tests.simulate.consumers import RecordingSubscriber, SpoilingPuller
 from tests.simulate.receiver import Receiver
 from tests.simulate.replays import Replays
-from tests.simulate.topics import ALL, NEVER_DIRECT, ONCE, SENT, SLOW
+from tests.simulate.topics import ALL, NEVER_DIRECT, ONCE, SENT, SLOW, YOUNG
 from tests.simulate.upserts import TURNS, Upserts
 from tests.torture import reuse
 from tests.torture.amqp import Publisher
@@ -91,7 +91,7 @@ class Load:
     async def first(self) -> None:
         """Sends a message to each topic, so that its queues exist."""
         await asyncio.gather(
-            *(self._sender.send(topic, first(topic), {"delay": 0}) for topic in ALL if topic != ONCE),
+            *(self._sender.send(topic, first(topic), {"delay": 0}) for topic in ALL if topic not in (ONCE, *YOUNG)),
             self._once.send(ONCE, first(ONCE), {"delay": 0, "max_retry": 0}),
         )
 

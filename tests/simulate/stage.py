@@ -25,6 +25,7 @@ MAX_RETRY: Final = 3
 BRIDGES: Final = 2
 RABBIT, REDIS = "rabbitmq", "redis"
 AMQP_URL: Final = "amqp://guest:guest@rabbitmq:5672/"
+_DEAD_LETTER_RETRY_MS, _DEAD_LETTER_WINDOW = 5_000.0, 256  # as in deploy/rabbitmq-advanced.config
 _SETTINGS: Final[Mapping[str, Any]] = {
     "amqp_url": AMQP_URL,
     "redis_url": "redis://redis:6379/0",
@@ -50,6 +51,7 @@ class Stage:
         self.network = Network(self.loop, self.random("network"), self.trace)
         self.redis = SimulatedRedis(redis, CLOCK, self.trace)
         broker = Broker(version="3.10", random=self.random("broker"))
+        broker.state.dead_letter_retry_ms, broker.state.dead_letter_window = _DEAD_LETTER_RETRY_MS, _DEAD_LETTER_WINDOW
         self.rabbit = SimulatedRabbit(self.network, broker, self.trace)
         self.network.servers = {("rabbitmq", 5672): (RABBIT, self.rabbit), ("redis", 6379): (REDIS, self.redis)}
         self.processes = Processes(self.network, self.trace, _SETTINGS, BRIDGES)

@@ -15,9 +15,12 @@ ONCE: Final = "once"
 CALLED: Final = "called"
 """Has a subscription, so the bridge posts its messages to a receiver."""
 
+YOUNG: Final = ("young-1", "young-2", "young-3")
+"""Pulled. Each begins while RabbitMQ is killed, if the seed draws this fault."""
+
 SENT: Final = (*STEADY, SLOW, CALLED)
 """The topics of most messages."""
 
 NEVER_DIRECT: Final = (*CHECKED, SLOW, CALLED)
 
-ALL: Final = (*SENT, ONCE, REMOVED, LETTERS)
+ALL: Final = (*SENT, ONCE, REMOVED, LETTERS, *YOUNG)

@@ -1,4 +1,9 @@
-"""Draws which faults come when."""
+"""Draws which faults come when.
+
+Each seed has some of the kinds, so that the same faults meet again and again. After some faults the promises allow so
+much that they would hide others: when Redis forgets, and when a queue is deleted. A seed has the faults
+of one of both groups, or of none.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,7 @@ from typing import Final
 from tests.history import History
 from tests.simulate.faults.bridges import BridgeFaults
 from tests.simulate.faults.network import NetworkFaults
+from tests.simulate.faults.queues import QueueFaults
 from tests.simulate.faults.rabbitmq import RabbitFaults
 from tests.simulate.faults.redis import RedisFaults
 from tests.simulate.faults.target import Fault
@@ -17,7 +23,13 @@ from tests.simulate.stage import Stage
 
 _APART_S: Final = (1.5, 8.0)
 _FIRST_S: Final = (2.0, 6.0)
-_TARGETS: Final = (BridgeFaults, NetworkFaults, RedisFaults, RabbitFaults)
+_TARGETS: Final = (BridgeFaults, NetworkFaults, RedisFaults, RabbitFaults, QueueFaults)
+_GROUPS: Final = (
+    {"empty Redis"},
+    {"delete queues"},
+    set[str](),
+)
+_SHARE: Final = 0.6  # of the other kinds
 
 
 class Faults:
@@ -27,9 +39,15 @@ class Faults:
         self._stage = stage
         self._random: Random = stage.random("faults")
         self.counts: dict[str, int] = {}
-        self._kinds: dict[str, Fault] = {}
+        kinds: dict[str, Fault] = {}
         for target in _TARGETS:
-            self._kinds.update(target(stage, self._random, histories).kinds)
+            kinds.update(target(stage, self._random, histories).kinds)
+        self._kinds = {name: kinds[name] for name in self._drawn([*kinds])}
+
+    def _drawn(self, names: Sequence[str]) -> list[str]:
+        """Draws the kinds of the seed."""
+        group, others = self._random.choice(_GROUPS), set[str]().union(*_GROUPS)
+        return [name for name in names if name in group or (name not in others and self._random.random() < _SHARE)]
 
     async def run(self, seconds: float) -> None:
         """Disturbs until the time has passed. All faults have ended then."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from random import Random
 
 from tests.history import History
+from tests.simulate.rabbitmq.broker import Broker
 from tests.simulate.stage import Stage
 
 Fault = Callable[[], Awaitable[None]]
@@ -21,6 +23,14 @@ class Target:
         self._network = stage.network
         self._random = random
         self._histories = histories
+
+    @contextmanager
+    def _broker(self) -> Iterator[Broker]:
+        """Gives the broker at the present moment, and then sends what it has to send."""
+        rabbit = self._stage.rabbit
+        rabbit.advance()
+        yield rabbit.broker
+        rabbit.settle()
 
     @property
     def kinds(self) -> Mapping[str, Fault]:

@@ -1,0 +1,109 @@
+"""Disturbs single queues of RabbitMQ and their consumers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from tests.events import What
+from tests.simulate.faults.target import Fault, Target
+from tests.simulate.rabbitmq.message import Message
+from tests.simulate.topics import CONSUMED
+
+_TEXT: Final = re.compile(rb'"([^"\\]+)"')
+_OF_A_BRIDGE: Final = ("x-delay-copy", "x-delay-bundle")  # one of these headers
+_OF_CLIENTS: Final = frozenset(f"ready.{topic}" for topic in CONSUMED)
+"""Queues whose AMQP clients do not consume again after the broker has ended their consumers."""
+
+
+class QueueFaults(Target):
+    @property
+    def kinds(self) -> Mapping[str, Fault]:
+        return {
+            "lose leaders": self._lose_leaders,
+            "refuse publishes": self._refuse,
+            "end consumers": self._cancel,
+            "time out consumers": self._time_out,
+            "delete queues": self._delete,
+        }
+
+    def _drawn(self, most: int) -> list[str]:
+        """Draws up to so many queues, half the time among those that have messages or consumers."""
+        queues = self._stage.rabbit.broker.state.queues.values()
+        used = [queue.name for queue in queues if queue.depth or queue.consumers]
+        names = used if used and self._random.random() < 0.5 else [queue.name for queue in queues]
+        return self._random.sample(names, min(len(names), self._random.randint(1, most)))
+
+    async def _lose_leaders(self) -> None:
+        """Some queues answer nothing until a leader is elected."""
+        names = self._drawn(8)
+        self._note(f"without a leader: {', '.join(names)}")
+        with self._broker() as broker:
+            for name in names:
+                broker.lose_leader(name)
+        await self._wait(0.3, 5.0)
+        with self._broker() as broker:
+            for name in names:
+                if name in broker.state.queues:
+                    broker.elect_leader(name)
+
+    async def _refuse(self) -> None:
+        """Some queues refuse all messages, as a full queue does."""
+        names = self._drawn(8)
+        self._note(f"refuse: {', '.join(names)}")
+        with self._broker() as broker:
+            for name in names:
+                broker.refuse(name)
+        await self._wait(0.3, 5.0)
+        with self._broker() as broker:
+            for name in names:
+                if name in broker.state.queues:
+                    broker.refuse(name, refuses=False)
+
+    async def _cancel(self) -> None:
+        """RabbitMQ ends the consumers of some queues with `basic.cancel`."""
+        with self._broker() as broker:
+            consumed = [one.name for one in broker.state.queues.values() if one.consumers]
+            for name in consumed:
+                if name not in _OF_CLIENTS and self._random.random() < 0.5:
+                    self._note(f"the consumers of {name} end")
+                    broker.cancel(name)
+
+    async def _time_out(self) -> None:
+        """RabbitMQ closes the channels that have kept a delivery for too long."""
+        with self._broker() as broker:
+            broker.time_out(self._random.choice((0.0, 500.0, 2_000.0)))
+
+    async def _delete(self) -> None:
+        """An operator deletes some queues that have a leader."""
+        with self._broker() as broker:
+            for name in self._drawn(3):
+                if name in _OF_CLIENTS or not broker.state.queues[name].leader.is_there:
+                    continue
+                self._note(f"{name} is deleted")
+                self._note_lost(self._lost_with(name))
+                broker.delete(name)
+
+    def _lost_with(self, name: str) -> Iterator[Message]:
+        """Yields the messages that nobody can send again if the queue is deleted: those of a ready queue, which are
+        with consumers or may be, and an AMQP client's own, which have no record yet.
+
+        A process that has read a due copy may release it. If it dies before, its record says that the message is ready.
+        """
+        queue, unacked = self._stage.rabbit.broker.state.queues[name], self._stage.rabbit.broker.unacknowledged(name)
+        if name.startswith("ready."):
+            yield from (*queue.messages(), *unacked)
+        elif not name.startswith("dead."):
+            yield from unacked
+            for message in queue.messages():
+                if not any(header in message.properties.headers.entries for header in _OF_A_BRIDGE):
+                    yield message
+
+    def _note_lost(self, messages: Iterable[Message]) -> None:
+        """Notes that these messages are not owed any more. A message of this simulation has its key as a JSON text."""
+        found = {text.decode() for message in messages for text in _TEXT.findall(message.body)}
+        for history in self._histories:
+            for key in dict.fromkeys(event.message_id for event in history.events):
+                if key in found:
+                    history.note(key, What.DELETING)
