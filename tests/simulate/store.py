@@ -116,11 +116,33 @@ class SimulatedRedis:
         self._clients.append(RealConnection(self._redis))
         return Client(self, link, self._clients[-1])
 
-    def command(self, *words: str | int) -> Any:
-        """Runs one command beside the network."""
-        self._redis.set_time(self._clock.unix_us)
+    def command(self, *words: bytes | str | int) -> Any:
+        """Runs one command beside the network.
+
+        Raises:
+            hiredis.ReplyError: Redis has refused it.
+        """
+        self._set_time()
         (answer,) = self._own.ask(hiredis.pack_command(cast(Any, words)), 1)[1]
+        if isinstance(answer, hiredis.ReplyError):
+            raise answer
         return answer
+
+    def replicate(self) -> None:
+        """Copies all keys to a second database, as a replica has them."""
+        self.command("SELECT", 1)
+        self.command("FLUSHDB")
+        self.command("SELECT", 0)
+        for key in sorted(self.command("KEYS", "*")):
+            self.command("COPY", key, key, "DB", 1)
+
+    def fail_over(self) -> None:
+        """Lets the copy take the place of the keys. Scripts are not replicated."""
+        self.command("SWAPDB", 0, 1)
+        self.command("SCRIPT", "FLUSH")
+
+    def _set_time(self) -> None:
+        self._redis.set_time(self._clock.unix_us)
 
     def close(self) -> None:
         """Closes all connections to the real Redis."""
@@ -135,7 +157,7 @@ class SimulatedRedis:
             self._trace.note(link.name, f"lost before it ran: {_shown(commands[0])}")
             link.cut(loses=True)
             return
-        self._redis.set_time(self._clock.unix_us)
+        self._set_time()
         raw, answers = real.ask(data, len(commands))
         for words, answer in zip(commands, answers, strict=True):
             shown = "…" if words[0] == b"INFO" else _brief(answer)  # the server's memory differs

@@ -168,6 +168,17 @@ def test_held_answer_comes_when_the_partition_ends(loop: SimulatedLoop, network:
     assert clock.elapsed_s == pytest.approx(5, abs=0.1)
 
 
+def test_replica_lacks_the_writes_since_it_was_copied(redis: PrivateRedis, clock: Clock) -> None:
+    simulated = SimulatedRedis(redis, clock, Trace(clock))
+    simulated.command("SET", "first", "kept", "PX", 5_000)
+    simulated.replicate()
+    simulated.command("SET", "second", "forgotten")
+    simulated.fail_over()
+    assert simulated.command("KEYS", "*") == [b"first"]
+    assert simulated.command("PTTL", "first") == 5_000
+    simulated.close()
+
+
 def test_key_of_redis_expires_in_virtual_time(redis: PrivateRedis, clock: Clock) -> None:
     simulated = SimulatedRedis(redis, clock, Trace(clock))
     simulated.command("SET", "key", "value", "PX", 1_000)

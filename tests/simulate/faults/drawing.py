@@ -25,7 +25,7 @@ _APART_S: Final = (1.5, 8.0)
 _FIRST_S: Final = (2.0, 6.0)
 _TARGETS: Final = (BridgeFaults, NetworkFaults, RedisFaults, RabbitFaults, QueueFaults)
 _GROUPS: Final = (
-    {"empty Redis"},
+    {"empty Redis", "fail over Redis"},
     {"delete queues"},
     set[str](),
 )
