@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Callable
 from random import Random
 from typing import Final
 
@@ -22,12 +23,14 @@ _real_urandom = os.urandom
 
 
 class Clock:
-    """The virtual time of a simulation. `monotonic_s` only grows."""
+    """The virtual time of a simulation. `monotonic_s` only grows. `ahead_s`: how far the wall clock of the running
+    process is ahead of the right time."""
 
     def __init__(self) -> None:
         self.runs = False
         self.monotonic_s = _FIRST_S
         self.entropy = Random(0)
+        self.ahead_s: Callable[[], float] = float
 
     @property
     def elapsed_s(self) -> float:
@@ -36,6 +39,7 @@ class Clock:
 
     @property
     def unix_us(self) -> int:
+        """The right time."""
         return int((EPOCH_S + self.elapsed_s) * 1_000_000)
 
     def begin(self, seed: int) -> None:
@@ -69,11 +73,11 @@ def _monotonic() -> float:
 
 
 def _time() -> float:
-    return EPOCH_S + CLOCK.elapsed_s if CLOCK.runs else _real_time()
+    return EPOCH_S + CLOCK.elapsed_s + CLOCK.ahead_s() if CLOCK.runs else _real_time()
 
 
 def _time_ns() -> int:
-    return CLOCK.unix_us * 1_000 if CLOCK.runs else _real_time_ns()
+    return CLOCK.unix_us * 1_000 + round(CLOCK.ahead_s() * 1e9) if CLOCK.runs else _real_time_ns()
 
 
 def _urandom(size: int, /) -> bytes:

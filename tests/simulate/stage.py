@@ -38,10 +38,13 @@ _SETTINGS: Final[Mapping[str, Any]] = {
 
 
 class Stage:
-    """All parts of a simulation. A process has one at most: it takes over the clock of the process."""
+    """All parts of a simulation. A process has one at most: it takes over the clock of the process. `wall_ahead_s`: how
+    far the wall clock of the bridges' machine is ahead."""
 
     def __init__(self, seed: int, redis: PrivateRedis) -> None:
         CLOCK.begin(seed)
+        CLOCK.ahead_s = lambda: self.wall_ahead_s if PROCESS.get() else 0.0
+        self.wall_ahead_s = 0.0
         self.seed = seed
         self.trace = Trace(CLOCK)
         self.findings: list[str] = []

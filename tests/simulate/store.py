@@ -98,7 +98,8 @@ class RealConnection:
 
 class SimulatedRedis:
     """Answers the connections of a simulation. `fate`: decides for each piece of commands what happens to them:
-    `""`, `lost` before they run, or `answer lost` after it."""
+    `""`, `lost` before they run, or `answer lost` after it. `ahead_ms`: how far Redis' clock is ahead of the right
+    time."""
 
     def __init__(self, redis: PrivateRedis, clock: Clock, trace: Trace) -> None:
         self._redis = redis
@@ -107,6 +108,7 @@ class SimulatedRedis:
         self._own = RealConnection(redis)
         self._clients: list[RealConnection] = []
         self.fate: Callable[[], str] = str
+        self.ahead_ms = 0
         self.calls = 0
         self.command("FLUSHALL")
         self.command("SCRIPT", "FLUSH")
@@ -142,7 +144,7 @@ class SimulatedRedis:
         self.command("SCRIPT", "FLUSH")
 
     def _set_time(self) -> None:
-        self._redis.set_time(self._clock.unix_us)
+        self._redis.set_time(self._clock.unix_us + self.ahead_ms * 1_000)
 
     def close(self) -> None:
         """Closes all connections to the real Redis."""

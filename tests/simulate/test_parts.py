@@ -179,6 +179,13 @@ def test_replica_lacks_the_writes_since_it_was_copied(redis: PrivateRedis, clock
     simulated.close()
 
 
+def test_clock_of_redis_may_be_ahead(redis: PrivateRedis, clock: Clock) -> None:
+    simulated = SimulatedRedis(redis, clock, Trace(clock))
+    simulated.ahead_ms = -3_600_000
+    assert simulated.command("TIME") == [b"%d" % (EPOCH_S - 3_600), b"0"]
+    simulated.close()
+
+
 def test_key_of_redis_expires_in_virtual_time(redis: PrivateRedis, clock: Clock) -> None:
     simulated = SimulatedRedis(redis, clock, Trace(clock))
     simulated.command("SET", "key", "value", "PX", 1_000)

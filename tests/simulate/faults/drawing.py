@@ -1,8 +1,8 @@
 """Draws which faults come when.
 
 Each seed has some of the kinds, so that the same faults meet again and again. After some faults the promises allow so
-much that they would hide others: when Redis forgets, and when a queue is deleted. A seed has the faults
-of one of both groups, or of none.
+much that they would hide others: when Redis forgets, when a clock steps, when a queue is deleted. A seed has the faults
+of one of these groups, or of none.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final
 
 from tests.history import History
 from tests.simulate.faults.bridges import BridgeFaults
+from tests.simulate.faults.clocks import ClockFaults
 from tests.simulate.faults.network import NetworkFaults
 from tests.simulate.faults.queues import QueueFaults
 from tests.simulate.faults.rabbitmq import RabbitFaults
@@ -23,9 +24,10 @@ from tests.simulate.stage import Stage
 
 _APART_S: Final = (1.5, 8.0)
 _FIRST_S: Final = (2.0, 6.0)
-_TARGETS: Final = (BridgeFaults, NetworkFaults, RedisFaults, RabbitFaults, QueueFaults)
+_TARGETS: Final = (BridgeFaults, NetworkFaults, RedisFaults, ClockFaults, RabbitFaults, QueueFaults)
 _GROUPS: Final = (
     {"empty Redis", "fail over Redis"},
+    {"set Redis' clock", "set the bridges' clock"},
     {"delete queues"},
     set[str](),
 )
