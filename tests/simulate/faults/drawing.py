@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import chain, cycle, islice
 from random import Random
 from typing import Final
 
@@ -25,13 +26,14 @@ from tests.simulate.stage import Stage
 _APART_S: Final = (1.5, 8.0)
 _FIRST_S: Final = (2.0, 6.0)
 _TARGETS: Final = (BridgeFaults, NetworkFaults, RedisFaults, ClockFaults, RabbitFaults, QueueFaults)
-_GROUPS: Final = (
-    {"empty Redis", "fail over Redis"},
-    {"set Redis' clock", "set the bridges' clock"},
-    {"delete queues"},
-    set[str](),
+_GROUPS: Final[tuple[tuple[str, ...], ...]] = (
+    ("empty Redis", "fail over Redis"),
+    ("set Redis' clock", "set the bridges' clock"),
+    ("delete queues",),
+    (),
 )
 _SHARE: Final = 0.6  # of the other kinds
+_TIMES: Final = 4  # a group comes as often as so many other kinds
 
 
 class Faults:
@@ -44,12 +46,14 @@ class Faults:
         kinds: dict[str, Fault] = {}
         for target in _TARGETS:
             kinds.update(target(stage, self._random, histories).kinds)
-        self._kinds = {name: kinds[name] for name in self._drawn([*kinds])}
+        self._kinds = kinds
+        self._names = self._drawn()
 
-    def _drawn(self, names: Sequence[str]) -> list[str]:
-        """Draws the kinds of the seed."""
-        group, others = self._random.choice(_GROUPS), set[str]().union(*_GROUPS)
-        return [name for name in names if name in group or (name not in others and self._random.random() < _SHARE)]
+    def _drawn(self) -> list[str]:
+        """Draws the kinds of the seed, each as many times as it has chances."""
+        group, grouped = self._random.choice(_GROUPS), {*chain(*_GROUPS)}
+        names = [name for name in self._kinds if name not in grouped and self._random.random() < _SHARE]
+        return [*names, *islice(cycle(group), _TIMES)]
 
     async def run(self, seconds: float) -> None:
         """Disturbs until the time has passed. All faults have ended then."""
@@ -59,7 +63,7 @@ class Faults:
         running: list[asyncio.Task[None]] = []
         while loop.time() + pause_s < end_s:
             await asyncio.sleep(pause_s)
-            name = self._random.choice([*self._kinds])
+            name = self._random.choice(self._names)
             self.counts[name] = self.counts.get(name, 0) + 1
             running.append(loop.create_task(self._one(name)))
             pause_s = self._random.uniform(*_APART_S)
