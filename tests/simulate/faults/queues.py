@@ -9,11 +9,11 @@ from typing import Final
 from tests.events import What
 from tests.simulate.faults.target import Fault, Target
 from tests.simulate.rabbitmq.message import Message
-from tests.simulate.topics import CONSUMED
+from tests.torture.topics import CHANGED_CONSUMED, CONSUMED, LETTERS
 
 _TEXT: Final = re.compile(rb'"([^"\\]+)"')
 _OF_A_BRIDGE: Final = ("x-delay-copy", "x-delay-bundle")  # one of these headers
-_OF_CLIENTS: Final = frozenset(f"ready.{topic}" for topic in CONSUMED)
+_OF_CLIENTS: Final = frozenset(f"ready.{topic}" for topic in (*CONSUMED, CHANGED_CONSUMED, LETTERS))
 """Queues whose AMQP clients do not consume again after the broker has ended their consumers."""
 
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import Final
 
 from tests.history import History
-from tests.simulate.consumers import Puller
+from tests.simulate.consumers import SpoilingPuller
 from tests.simulate.faults.target import Fault, Target
 from tests.simulate.stage import AMQP_URL, RABBIT, Stage
 from tests.simulate.topics import YOUNG
@@ -66,7 +66,8 @@ class RabbitFaults(Target):
         if not self._unborn:
             return
         topic, history = self._unborn.pop(), self._histories[0]
-        sender = Sender(self._stage.api, Publisher(AMQP_URL), history, Policies(self._stage.api, history, self._random))
+        policies = Policies(self._stage.api, history, self._random)
+        sender = Sender(self._stage.api, Publisher(AMQP_URL), history, policies)
         delays_ms = [self._random.choice((0, self._random.randint(0, 3_000))) for _ in range(_MESSAGES)]
         sending = [
             self._stage.loop.create_task(sender.send(topic, f"{topic}-{number}", {"delay": delay_ms}))
@@ -76,5 +77,5 @@ class RabbitFaults(Target):
         await self._restart()
         await asyncio.gather(*sending)
         random = self._stage.random(f"puller {topic}")
-        puller = Puller(self._stage.api, topic, history, random, spoiled=0.1)
+        puller = SpoilingPuller(self._stage.api, topic, history, policies, random, spoiled=0.1)
         self._pulling.append(self._stage.loop.create_task(puller.run()))
