@@ -126,7 +126,7 @@ PLANTED: Final = (
     Planted(
         name="the copy of an ended message is no ghost",
         scenario="delete",
-        promise="4.",
+        promise="life: a: fire moved the record from deleted to waiting",
         script="fire",
         code="or (ended(r) and not (letter(r) and r[2] < epoch))",
         instead="",
@@ -134,7 +134,7 @@ PLANTED: Final = (
     Planted(
         name="a message is changed in any state",
         scenario="move to later",
-        promise="",
+        promise="life: a: change moved the record from ready to waiting",
         script="change",
         code="if r[1] ~= 1 or not is(r, tonumber(ARGV[6]), tonumber(ARGV[7]))",
         instead="if not is(r, tonumber(ARGV[6]), tonumber(ARGV[7]))",
@@ -154,5 +154,13 @@ PLANTED: Final = (
         script="superseded",
         code="(r[2] > epoch or is_over)",
         instead="(r[2] >= epoch or is_over)",
+    ),
+    Planted(
+        name="an ended message is given back",
+        scenario="keep and nack deliveries",
+        promise="life: a: nack moved the record from acked to waiting",
+        script="nack",
+        code="if r[1] ~= 3 or not is(r,",
+        instead="if (r[1] ~= 3 and r[1] < 4) or not is(r,",
     ),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from bridge.broker.publications import Publication, Route
-from bridge.model.message import Record
+from bridge.model.message import Record, aside_id
 from bridge.model.message import State as RecordState
 from bridge.store.calls import Call
 from bridge.store.messages.outcomes import Outcome
@@ -27,7 +27,9 @@ from tests.explore.stored import (
     Store,
     id_of,
     is_record,
+    named,
 )
+from tests.life_table import TABLE
 
 _INDEXES: Final = ("waiting", "ready", "leased", "acked", "expired", "dead", "deleted")
 _SENDS: Final = frozenset(("schedule", "enter", "replace"))
@@ -108,6 +110,7 @@ def _check_store(store: Store) -> None:
 def after_call(state: State, call: Call[Any], answer: Any, store: Store) -> State:
     """Returns the state after a script has run, with what it did to its message. Raises Broken."""
     outcome = call.read(call, [*answer]) if call.script.of_record else None
+    _check_moves(call, state.store, store)
     before = state.store.records.get(call.message_id)
     state = state._replace(store=store)
     if not isinstance(outcome, Outcome) or outcome.record is None:
@@ -123,6 +126,21 @@ def after_call(state: State, call: Call[Any], answer: Any, store: Store) -> Stat
             raise Broken(f"{name} has put another message in place of {record.id}, which lives")
         fates[before[CREATED]] = _over(fates.get(before[CREATED], Fate()), "replaced")
     return state._replace(fates=tuple(sorted(fates.items())))
+
+
+def _check_moves(call: Call[Any], before: Store, after: Store) -> None:
+    """Checks that the header of the script names what the script did to its record, and to no other one."""
+    if before.records == after.records:
+        return
+    for message_id in before.records.keys() | after.records.keys():
+        one, other = named(before, message_id), named(after, message_id)
+        try:
+            if message_id == call.message_id:
+                TABLE.arrow(call.script.name, one, other)
+            elif one != other and message_id != aside_id(call.message_id, other.nonce if other else 0):
+                raise Broken(f"life: {call.script.name} for {call.message_id} changed the record of {message_id}")
+        except LookupError as error:
+            raise Broken(f"life: {message_id}: {error}") from None
 
 
 def _fate(now_ms: int, fate: Fate, said: tuple[str, str], record: Record, before: tuple[Any, ...] | None) -> Fate:

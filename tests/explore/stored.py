@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import hiredis
 
 from bridge.store.calls import Call, answers_of
+from tests.life_table import Named
 
 _SNAPSHOT: Final = """
 local out = {}
@@ -25,12 +26,15 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
     local r = cmsgpack.unpack(value)
     for at = 1, 17 do fields[at] = r[at] or false end
   end
-  out[#out + 1] = { key, value, redis.call('PTTL', key) >= 0 and 1 or 0, fields }
+  out[#out + 1] = { key, value, redis.call('PTTL', key), fields }
 end
 return out
 """
 _LATER: Final = 10**9
 """The expiry of a key that is put back, in ms: no state stays so long."""
+
+_SOON: Final = 60_000
+"""Within so many ms, Redis may really expire a key before the next script runs."""
 
 STATE, EPOCH, NONCE, CREATED, DUE, EXPIRES, ATTEMPTS, MAX_RETRY = range(8)
 ARRIVES, LAST, LEASE_UNTIL, ENDED, FORGET, REASON, CLAIMED, KEPT, DELIVERED = range(8, 17)
@@ -71,7 +75,8 @@ class Stored:
         self._reader = hiredis.Reader()
         self._known: dict[tuple[Entry, ...], Store] = {}
         self._fields: dict[bytes, tuple[Any, ...]] = {}
-        self.empty = self._there = self.known(())
+        self.empty = self.known(())
+        self._there: Store | None = self.empty
         self._answers: dict[tuple[Store, Any], tuple[Any, Store]] = {}
         self._loaded: dict[str, bytes] = {}
         self.calls = 0  # that reached Redis
@@ -129,11 +134,10 @@ class Stored:
         for _, value, _, record in after:
             if record and value not in self._fields:
                 self._fields[value] = _instants(record)
-        self._there = self.known(
-            tuple(sorted(Entry(key, _value(value), bool(expires)) for key, value, expires, _ in after))
-        )
+        found = self.known(tuple(sorted(Entry(key, _value(value), left_ms >= 0) for key, value, left_ms, _ in after)))
+        self._there = None if any(0 <= left_ms < _SOON for _, _, left_ms, _ in after) else found
         (answer,) = answers_of(call, answer)
-        return _frozen(answer), self._there
+        return _frozen(answer), found
 
     def _send(self, commands: list[list[bytes]]) -> list[Any]:
         self._socket.sendall(b"".join(map(_packed, commands)))
@@ -155,6 +159,14 @@ def _instants(record: list[Any]) -> tuple[Any, ...]:
     record[ARRIVES] += record[DUE]
     record[LAST] += record[DUE]
     return tuple(record)
+
+
+def named(store: Store, message_id: str) -> Named | None:
+    """Returns what the record of a message says; None: it has none."""
+    record = store.records.get(message_id)
+    if record is None:
+        return None
+    return Named(record[STATE], record[CREATED], record[EPOCH], record[NONCE], record[DUE], record[LEASE_UNTIL])
 
 
 def is_record(entry: Entry) -> bool:

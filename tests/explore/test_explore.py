@@ -1,4 +1,4 @@
-"""Explores each scenario for a limited number of states, and looks for each planted defect."""
+"""Explores each scenario for a limited number of states, looks for each planted defect, and calls every script."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from bridge.local.redis import RedisNode
+from tests.explore.every_call import arrows
 from tests.explore.planted import PLANTED, Planted
 from tests.explore.scenarios import SCENARIOS, Scenario
 from tests.explore.search import Found, search
 from tests.explore.stored import Stored
+from tests.life_table import TABLE
 from tests.matrix.servers import Servers
 
 STATES = 4_000
@@ -50,3 +52,9 @@ def test_planted_defect_is_found(redis: RedisNode, defect: Planted) -> None:
         found = search(scenario, stored, most=TO_FIND)
     assert found.broken
     assert found.broken.startswith(defect.promise), _as_text(found)
+
+
+def test_headers_name_each_move_of_a_record_that_some_call_makes_and_no_other_one(redis: RedisNode) -> None:
+    with closing(Stored(redis.port)) as stored:
+        made = arrows(stored)
+    assert made.keys() == TABLE.arrows.keys()

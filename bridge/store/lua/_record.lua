@@ -36,6 +36,7 @@
 -- An index is a sorted set of ids by due moment. A record is in the one index of its state (state n in KEYS[2 + n]); an
 -- unconfirmed record is in none. A record with a moment to be forgotten has it as the expiry of its key, and is also in
 -- `forget`, so that its index entry is removed later.
+-- Also: unconfirmed waiting ready ended -> none (forgotten)
 -- The index of labels is sorted by bytes. Each label of a record that is in an index has an entry there: the label, a line
 -- break, the due moment in 13 digits, and the id. A labelled record with a moment to be forgotten has a note there too: an
 -- exclamation mark, that moment, the due moment, the id, a line break, and the labels. No label begins as a note does.

@@ -10,6 +10,8 @@
 --       if its send is not confirmed. by: who asks, as in _record.lua.
 -- Returns: (for each) acked (also when it was acked before) | stale (the lease or the message has ended)
 --       | not_leased (it waits for its first delivery, and is not due) | unknown
+-- Life: live -> acked (acked)
+-- Also: unconfirmed -> acked (acked)
 -- Promise: a copy left in the wheel or in the ready queue becomes a ghost, and the record outlives this copy.
 local function ack(epoch, nonce, copy_gone, by)
   local r = load()

@@ -4,6 +4,8 @@
 --       epoch, nonce: of the copy that failed. next_epoch, next_nonce: of the copy in the dead-letter queue.
 --       by: who asks, as in _record.lua.
 -- Returns: buried | ghost (the record has moved on, so the copy in the dead-letter queue is a ghost)
+-- Life: ready -> dead (buried)
+-- Also: unconfirmed waiting leased -> dead (buried)
 -- Promise: RabbitMQ confirmed that copy before. The record stays until the dead letter is replayed or dropped.
 local r = load()
 if not r then return answer('ghost') end

@@ -10,6 +10,7 @@
 --       new_labels: lines; '-': as they are. content '1': the envelope is that of the successor, which has new content.
 --       by: who asks, as in _record.lua.
 -- Returns: changed | stale (no longer waiting as this copy, or another version) | unknown
+-- Life: waiting -> waiting (moved changed)
 -- Promise: RabbitMQ confirmed the successor before. A successor that is not named is a ghost for good, also if the call
 -- fails since the memory of Redis is full. Without a successor the content stays. Running it twice with the same
 -- next_nonce changes the record once.

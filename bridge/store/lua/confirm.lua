@@ -9,6 +9,7 @@
 --       envelope '': there is nothing to keep.
 -- Returns: (for each) confirmed | unanswered (the message is accepted, too late for the caller)
 --       | superseded (another send took the id over) | missing (the record is gone, and the send is not accepted)
+-- Life: unconfirmed -> waiting ready
 -- Promise: only the state unconfirmed changes. A copy that arrived before its confirmation keeps its later state. From
 -- now on a confirmed send counts as answered. The message of an unanswered send is the answer to the next send of its
 -- id.

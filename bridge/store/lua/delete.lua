@@ -7,6 +7,8 @@
 --       by: who asks, as in _record.lua.
 -- Returns: deleted (also when it was deleted before) | ended (in another way) | other (created at another moment)
 --       | stale (another version) | releasing (extra: ms until it is due) | unknown
+-- Life: live -> deleted (deleted)
+-- Also: unconfirmed -> deleted (deleted)
 -- Promise: every copy that comes out of the wheel from now on is a ghost.
 local r = load()
 if not r then return answer('unknown') end

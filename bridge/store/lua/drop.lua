@@ -3,6 +3,7 @@
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce by
 --       epoch, nonce: of the dead letter; epoch '': of any. by: who asks, as in _record.lua.
 -- Returns: dropped | stale (the message is not this dead letter) | unknown
+-- Life: dead -> deleted (dropped)
 -- Promise: a copy that is left in the dead-letter queue is a ghost.
 local r = load()
 if not r then return answer('unknown') end

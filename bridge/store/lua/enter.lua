@@ -10,6 +10,7 @@
 --       by: who sent it, as in _record.lua.
 -- Returns: (for each) entered (extra: 1 if the memory of Redis is full, so that later sends must claim first; else 0)
 --       | unanswered (no record, and it is too late to make one: the copy may have come and gone)
+-- Life: none -> waiting (sent)
 -- Promise: a record under the id is the message's own, since nobody else knows the id. Its copy came before it was
 -- entered. Then only its kept envelope and the given values change. Running it twice changes the record once.
 local function enter(nonce, created_ms, due_ms, expires_ms, max_retry, direct, instant, envelope, given, by)

@@ -4,6 +4,7 @@
 --       epoch, nonce: from the receipt; epoch '': extends any lease. lease_ms counts from now.
 --       by: who asks, as in _record.lua.
 -- Returns: extended | stale (not leased, or under another lease) | unknown
+-- Life: leased -> leased (extended)
 -- Promise: changes the record only. If the clock was set back since the lease was written, the lease lasts as long as it
 -- was to last then, from now on.
 local r = load()

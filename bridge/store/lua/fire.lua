@@ -16,6 +16,10 @@
 --       again later; extra: after so many ms, 0: soon) | bury (its retries are used up) | expired | ghost
 --       | another (of a life of the id that the record does not know, or of a message that it has forgotten: publish it
 --       under an id of its own)
+-- Life: waiting -> ready (released); leased -> ready (returned); live -> expired dead (expired)
+-- Also: none unconfirmed live dead -> waiting; none unconfirmed leased dead -> ready (released); ready -> ready;
+--       leased -> leased; none unconfirmed dead -> expired dead (expired); unconfirmed ended => waiting;
+--       unconfirmed ended => ready (released); unconfirmed ended => expired (expired); ended => dead (expired)
 -- Promise: the record is ready before the copy is released, and at most ahead_ms before the message is due. The same
 -- copy gets the same answer when it comes again, except a client's copy: once its message is ready, it may be a further
 -- message of the id.

@@ -12,6 +12,9 @@
 -- Returns: (for each) leased | hold (not due yet, extra: ms until it is; 0: of epoch 0, and its id was used before, so
 --       the checkpoint decides) | delivered (it is leased to another consumer, whose process no longer has the
 --       delivery; extra: ms until the lease copy has to come) | ahead | expired | ghost | another (as in fire.lua)
+-- Life: ready -> leased (leased); ready -> expired dead (expired)
+-- Also: none unconfirmed waiting leased -> leased (leased); none waiting leased -> expired dead (expired);
+--       unconfirmed -> expired (expired); ended => leased (leased); ended => expired dead (expired)
 -- Promise: RabbitMQ confirmed the lease copy before, or has the delivery, and the record outlives both. Running it
 -- twice with the same next_nonce changes the record once.
 local function lease(epoch, nonce, attempt, max_retry, due_ms, expires_ms, created_ms, next_epoch, next_nonce,

@@ -5,6 +5,8 @@
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce due_ms reason by
 --       next_epoch '': there is no successor, as the body was not kept. by: who asks, as in _record.lua.
 -- Returns: nacked | stale (no longer leased as this copy) | unknown
+-- Life: leased -> waiting (nacked)
+-- Also: leased -> leased (nacked)
 -- Promise: RabbitMQ confirmed the successor before. A successor that is not named is a ghost for good. Running it twice
 -- with the same next_nonce or, with the retries used up, the same reason changes the record once.
 local r = load()

@@ -6,6 +6,7 @@
 --       given: as in `give`. ahead_ms: refuse to replace a message that fire.lua has released so much ahead of its
 --       due moment. by: who asks, as in _record.lua.
 -- Returns: replaced | stale (no longer live as this copy) | releasing (extra: ms until it is due) | unknown
+-- Life: live -> waiting (replaced)
 -- Promise: RabbitMQ confirmed the successor before. The copies of the replaced message are ghosts, and its lease ends.
 -- A refused successor is a ghost for good, also if the call fails since the memory of Redis is full. A successor that
 -- no call has named or refused counts as another message once this message has moved on, because Redis may have

@@ -6,6 +6,8 @@
 --       by: who asks, as in _record.lua.
 -- Returns: replayed | ghost (the record does not name this dead letter) | another (as in fire.lua, and so is the
 --       successor: the checkpoint releases it under an id of its own)
+-- Life: dead -> waiting (replayed)
+-- Also: none -> waiting (replayed)
 -- Promise: RabbitMQ confirmed the successor before. A dead letter without a record makes its record.
 local r = load()
 local next_epoch, next_nonce = tonumber(ARGV[8]), tonumber(ARGV[9])

@@ -6,6 +6,7 @@
 --       message that has ended, the later epoch of both records, and the nonce again. state: as in the record, but 1
 --       for every live message. envelope '': there is nothing to keep. given: as in `give`. by: as in _record.lua.
 -- Returns: restored | kept (the record is at least as new as the backup)
+-- Also: none unconfirmed live ended -> waiting dead (restored)
 -- Promise: a live message's copy is published before, and so is a dead letter. The copy may come before this: then the
 -- record is its own, and only its kept envelope and the given values change. A message that has gone on since the backup
 -- never changes. Running it twice changes the record once.

@@ -3,6 +3,8 @@
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce due_ms attempts reason by
 --       epoch, nonce: of the copy that came back. attempts: deliveries made so far. by: as in _record.lua.
 -- Returns: retried | ghost (the record has moved on, so the new copy is a ghost)
+-- Life: ready -> waiting (retried)
+-- Also: unconfirmed waiting leased -> waiting (retried)
 -- Promise: RabbitMQ confirmed the successor before. A successor that is not named is a ghost for good. Running it twice
 -- with the same next_nonce changes the record once.
 local r = load()

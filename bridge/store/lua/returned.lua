@@ -5,6 +5,9 @@
 --       that counts from the release, so the record does not have it. by: as in _record.lua.
 -- Returns: retry (publish a successor, then run `retry`) | bury (its retries are used up)
 --       | delivered (as in lease.lua) | expired | ahead | ghost | another (as in fire.lua)
+-- Life: ready -> expired dead (expired)
+-- Also: none waiting ready -> ready; none waiting leased -> expired dead (expired); unconfirmed -> expired (expired);
+--       unconfirmed ended => ready; unconfirmed ended => expired (expired); ended => dead (expired)
 -- Promise: an existing record changes only where the message expires, or where an AMQP client's own copy, of epoch 0,
 -- begins a new message under its id. A copy without a record is live, and makes its record.
 -- A copy of epoch 0 makes a record with nonce 0; when it comes again, that record is its own.

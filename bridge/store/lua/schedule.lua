@@ -9,6 +9,8 @@
 -- Returns: (for each) created | exists (a live message has the id, or one that ended before any send of it was answered
 --       with success; extra: 1 if none was, else 0)
 --       | busy (another send of the id is under way, extra: ms until this one may take it over)
+-- Life: none -> unconfirmed (sent)
+-- Also: unconfirmed ended -> unconfirmed (sent)
 -- Promise: an answer 'exists' means that RabbitMQ has confirmed the message, or that its copy came. Running it twice
 -- with the same nonce changes the record once. A dead letter that had the id gets another id.
 local TAKE_OVER_AFTER_MS = 10000

@@ -2,6 +2,7 @@
 -- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce
 -- Returns: withdrawn | kept (the record is confirmed, or belongs to another send)
+-- Also: unconfirmed -> none unconfirmed
 -- Promise: the id is free at once. Removes the record, unless copies of other calls may still arrive: copies of the
 -- id's former record, or copies of a call that was announced or refused meanwhile. The record outlives these copies.
 local r = load()

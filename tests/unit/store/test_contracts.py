@@ -47,7 +47,7 @@ def header(script: Script) -> dict[str, str]:
         if not line.startswith("--"):
             break
         lines.append(line.removeprefix("--").strip())
-    parts = re.split(r"(?:^| )(KEYS|ARGV|Returns|Promise): ", " ".join(lines))
+    parts = re.split(r"(?:^| )(KEYS|ARGV|Returns|Life|Also|Promise): ", " ".join(lines))
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
@@ -157,7 +157,7 @@ def test_every_script_has_one_method_of_its_name() -> None:
 
 @EACH_SCRIPT
 def test_a_script_header_has_all_its_parts(script: Script) -> None:
-    assert header(script).keys() == {"KEYS", "ARGV", "Returns", "Promise"}
+    assert header(script).keys() - {"Life", "Also"} == {"KEYS", "ARGV", "Returns", "Promise"}
     assert all(header(script).values())
     assert script.purpose.endswith(".") or own_text(script).splitlines()[1].startswith("-- ")
 
