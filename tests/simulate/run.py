@@ -62,6 +62,7 @@ class Simulation:
             "deliveries": self.history.delivery_count + self.once.delivery_count,
             "http_calls": self.stage.api.calls,
             "redis_calls": self.stage.redis.calls,
+            "moves": self.stage.redis.lives.moves,
             "trace_lines": len(self.stage.trace.lines),
             "faults": self.faults.counts,
             "seconds": round(time.perf_counter() - began_s, 2),
@@ -107,6 +108,9 @@ class Simulation:
                 count, moved_s = now_count, loop.time()
 
     def _judged(self) -> Iterator[str]:
+        lives = self.stage.redis.lives
+        yield from lives.findings
+        yield from lives.misfits()
         for history in (self.history, self.once):
             for promise, keys in history.verdict().wrong.items():
                 for key in keys:

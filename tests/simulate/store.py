@@ -22,6 +22,7 @@ from bridge.local.errors import LocalError
 from bridge.local.redis import RedisNode
 from bridge.store.scripts import SCRIPTS
 from tests.simulate.clock import Clock
+from tests.simulate.lives import Lives
 from tests.simulate.network import Link
 from tests.simulate.trace import Trace
 
@@ -113,6 +114,7 @@ class SimulatedRedis:
         self.command("FLUSHALL")
         self.command("SCRIPT", "FLUSH")
         self.command("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+        self.lives = Lives(self.command)
 
     def accept(self, link: Link) -> Client:
         self._clients.append(RealConnection(self._redis))
@@ -142,6 +144,13 @@ class SimulatedRedis:
         """Lets the copy take the place of the keys. Scripts are not replicated."""
         self.command("SWAPDB", 0, 1)
         self.command("SCRIPT", "FLUSH")
+        self.lives.emptied()
+
+    def empty(self) -> None:
+        """Loses all keys and scripts."""
+        self.command("FLUSHALL")
+        self.command("SCRIPT", "FLUSH")
+        self.lives.emptied()
 
     def _set_time(self) -> None:
         self._redis.set_time(self._clock.unix_us + self.ahead_ms * 1_000)
@@ -151,7 +160,7 @@ class SimulatedRedis:
         for connection in (self._own, *self._clients):
             connection.close()
 
-    def answer(self, link: Link, real: RealConnection, data: bytes, commands: list[list[bytes]]) -> None:
+    def answer(self, link: Link, real: RealConnection, commands: list[list[bytes]]) -> None:
         """Runs the commands, and sends their answers, unless one of both is lost with the connection."""
         self.calls += len(commands)
         fate = self.fate()
@@ -160,8 +169,12 @@ class SimulatedRedis:
             link.cut(loses=True)
             return
         self._set_time()
-        raw, answers = real.ask(data, len(commands))
-        for words, answer in zip(commands, answers, strict=True):
+        raw = b""
+        for words in commands:
+            self.lives.before(words)
+            piece, (answer,) = real.ask(hiredis.pack_command(cast(Any, tuple(words))), 1)
+            raw += piece
+            self.lives.after(words)
             shown = "…" if words[0] == b"INFO" else _brief(answer)  # the server's memory differs
             self._trace.note(link.name, f"{_shown(words)} -> {shown}{' LOST' if fate else ''}")
         if fate:
@@ -183,8 +196,8 @@ class Client:
         """Answers as soon as the bytes end with a whole command."""
         self._data += data
         if (commands := _whole(self._data)) is not None:
-            sent, self._data = self._data, b""
-            self._redis.answer(self._link, self._real, sent, commands)
+            self._data = b""
+            self._redis.answer(self._link, self._real, commands)
 
     def lost(self) -> None:
         self._real.close()

@@ -14,6 +14,7 @@ from tests.soak.load import load
 from tests.soak.look import look
 from tests.soak.stage import Stage, running
 from tests.soak.state import Allowed, Kind, State, remainders, unfinished
+from tests.timelines import watched_timelines
 from tests.waiting import pause
 
 ROUNDS: Final = 2
@@ -34,7 +35,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`states`: after each round. `left`: what the rounds left, and the errors of the bridge."""
+    """`states`: after each round. `left`: what the rounds left, timelines that no header explains, and the errors of
+    the bridge."""
 
     states: list[State]
     left: list[str]
@@ -65,9 +67,11 @@ async def soak(folder: Path, wanted: Wanted, said: Callable[[str], None]) -> Out
         busy = 0
         for number in range(1, ROUNDS + 1):
             seconds = wanted.minutes * 60 / ROUNDS
-            busy += await load(
-                stage, f"round{number}", calls_per_s=wanted.calls_per_s, seconds=seconds, seed=wanted.seed
-            )
+            async with watched_timelines(stage.redis.url) as misfits:
+                busy += await load(
+                    stage, f"round{number}", calls_per_s=wanted.calls_per_s, seconds=seconds, seed=wanted.seed
+                )
+            left += sorted(misfits)
             said(f"round {number}: every message has ended; waiting for what expires")
             state, remainder = await _rest(stage, states[-1] if states else None)
             states.append(state)

@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks.loops import together
 from tests.events import What
 from tests.history import History, now_ms
+from tests.timelines import misfits_in
 from tests.torture import api as http
 from tests.torture.api import Api
 from tests.torture.faults import Faults
@@ -70,7 +71,8 @@ async def torture(folder: Path, wanted: Wanted, said: Callable[[str], None]) -> 
             noted("no more load and no more faults; waiting for what is owed")
             await _until_nothing_owed(api, history)
             load.end()
-    return Outcome(history.verdict(), faults.counts, history, [*stage.errors(), *load.findings], lines)
+        misfits = await misfits_in(stage.redis_url)
+    return Outcome(history.verdict(), faults.counts, history, [*stage.errors(), *load.findings, *misfits], lines)
 
 
 async def _loaded(load: Load, faults: Faults, seconds: float) -> None:

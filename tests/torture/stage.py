@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks.log_faults import faults_in
 from bridge.local.errors import LocalError
 from bridge.local.ports import free_ports
+from bridge.local.redis import RedisNode
 from tests.matrix.servers import Servers
 from tests.torture.partitions import Cluster
 from tests.torture.parts import Failover, OneServer, Part, one_rabbit, one_redis
@@ -55,6 +56,13 @@ class Stage:
     @property
     def http_urls(self) -> list[str]:
         return [self.parts[name].url for name in BRIDGES]
+
+    @property
+    def redis_url(self) -> str:
+        """Where Redis itself listens; with Sentinel, its master."""
+        redis = self.parts[REDIS].hit
+        assert isinstance(redis, RedisNode)
+        return redis.url
 
     def errors(self) -> list[str]:
         """The faults that the bridges logged. No fault of a server may cause one."""

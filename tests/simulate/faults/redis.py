@@ -47,8 +47,7 @@ class RedisFaults(Target):
         with self._alone() as is_alone:
             if is_alone:
                 self._note_dead()
-                self._stage.redis.command("FLUSHALL")
-                self._stage.redis.command("SCRIPT", "FLUSH")
+                self._stage.redis.empty()
                 self._note_forgetting()
 
     async def _fail_over(self) -> None:
