@@ -124,10 +124,11 @@ lock: ## Write the lock files again from pyproject.toml; versions that still fit
 	@$(UV) pip compile --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
 	    --group helm --output-file tests/helm.lock
 
-docs: setup ## Write the generated pages again: of commands, settings and checks
+docs: setup ## Write the generated pages again: of commands, settings, checks, and the life of a message
 	@$(PYTHON) -m tests.docs.cli_page
 	@$(PYTHON) -m tests.docs.settings_page
 	@$(PYTHON) -m tests.docs.doctor_page
+	@$(PYTHON) -m tests.docs.life_picture
 
 clients: setup ## Write the types of the TypeScript client again, from the OpenAPI document
 	@$(PYTHON) -m tests.clients.typescript.schema

@@ -4,6 +4,9 @@ The `KEYS:` and `ARGV:` lines of the header decide in which order a caller's nam
 give their arguments in order, and tests compare these with the header. A `KEYS:` line that says only `message` means
 the keys in the header of `_record.lua`. The bridge puts the functions that a script uses in front of the script: from
 `_moments.lua`, and with such a line from `_record.lua`.
+
+The lines `Life:` and `Also:` say how a script moves a record from state to state. Only tests read them
+(`tests/life_table.py`).
 """
 
 from __future__ import annotations
