@@ -12,5 +12,5 @@ Read `state.py` first.
     promises.py     what must hold in every state
     search.py       visits the states, breadth first
     scenarios.py    which messages, calls and faults are explored together
-    planted.py      defects that the search has to find
+    planted/        defects that the search has to find
 """

@@ -20,7 +20,7 @@ from bridge.broker.broker import Broker
 from bridge.broker.publications import Publication
 from bridge.loops.checkpoint import batches
 from bridge.model import message as model
-from bridge.model.errors import BridgeError, BrokerUnavailable, NotPublished, StoreUnavailable
+from bridge.model.errors import BridgeError, BrokerUnavailable, NotPublished, StoreUnavailable, UnnamedVerdict
 from bridge.model.message import Copy, Record
 from bridge.model.values import Defaults, Effective, Policy, Release
 from bridge.service.context import Context
@@ -29,6 +29,7 @@ from bridge.service.pulling.unacked_leases import UnackedLeases
 from bridge.settings.settings import Settings
 from bridge.store.calls import Call
 from bridge.store.keys import Keys
+from bridge.store.messages.outcomes import NoRule
 from bridge.store.messages.records import Records
 from tests.effective import DEFAULTS, effective
 
@@ -101,7 +102,11 @@ class _Store:
             raise StoreUnavailable("the answer did not come")
         return [call.read(call, [*raw]) for call, raw in zip(calls, answer, strict=True)]
 
-    run_each = run
+    async def run_each(self, calls: Sequence[Call[Any]], until_s: float | None = None) -> list[Any]:
+        answer = await Ask(tuple(calls))
+        if answer == LOST:
+            raise StoreUnavailable("the answer did not come")
+        return [_read(call, [*raw]) for call, raw in zip(calls, answer, strict=True)]
 
     async def run_both(self, one: Call[Any], other: Call[Any]) -> tuple[Any, ...]:
         return tuple(await self.run([one, other]))
@@ -110,6 +115,13 @@ class _Store:
 
     def by_server(self, keys: Sequence[str]) -> list[list[int]]:
         return [[*range(len(keys))]]
+
+
+def _read(call: Call[Any], raw: list[Any]) -> Any:
+    try:
+        return call.read(call, raw)
+    except NoRule as answer:
+        return UnnamedVerdict(str(answer))
 
 
 class _Publisher:

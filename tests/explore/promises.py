@@ -11,7 +11,7 @@ from bridge.broker.publications import Publication, Route
 from bridge.model.message import Record, aside_id
 from bridge.model.message import State as RecordState
 from bridge.store.calls import Call
-from bridge.store.messages.outcomes import Outcome
+from bridge.store.messages.outcomes import NoRule, Outcome
 from bridge.store.messages.records import AHEAD_MS
 from tests.explore.state import Carried, Fate, State
 from tests.explore.stored import (
@@ -32,10 +32,18 @@ from tests.explore.stored import (
 from tests.life_table import TABLE
 
 _INDEXES: Final = ("waiting", "ready", "leased", "acked", "expired", "dead", "deleted")
+_LISTS: Final = frozenset((*_INDEXES, "forget"))
 _SENDS: Final = frozenset(("schedule", "enter", "replace"))
 _MOVES: Final = frozenset(("change", "nack", "retry", "replay"))
 _NAMES: Final = frozenset(("created", "entered", "changed", "replaced", "nacked", "retried", "replayed"))
 """The verdicts with which these scripts have written a due moment."""
+
+_CONFIRMS: Final = frozenset(
+    (("schedule", "exists"), ("confirm", "confirmed"), ("enter", "entered"), ("replace", "replaced"))
+)
+"""Scripts and their verdicts with which a send succeeds."""
+
+_SETTLED: Final = frozenset((("ack", "acked"), ("nack", "nacked"), ("extend", "extended")))
 
 _SKEW_MS: Final = 1_000  # as in returned.lua: RabbitMQ's clock counts
 
@@ -59,7 +67,7 @@ def check(state: State) -> None:
         is_letter = record[STATE] == RecordState.DEAD and not record[FORGET]
         if (_lives(record) or is_letter) and not over and not _is_there(record, names):
             raise Broken(f"2. {message_id} lives, and no queue has the copy that its record names")
-    _check_store(state.store)
+    check_store(state.store)
 
 
 def _carried(state: State) -> list[Carried]:
@@ -81,14 +89,14 @@ def _lives(record: tuple[Any, ...]) -> bool:
     return bool(RecordState.WAITING <= record[STATE] <= RecordState.LEASED)
 
 
-def _check_store(store: Store) -> None:
-    """Checks what concerns Redis alone, once for each content."""
+def check_store(store: Store) -> None:
+    """Checks what concerns Redis alone, once for each content. Raises Broken."""
     if store.sound:
         return
     listed: dict[str, dict[str, float]] = {}
     for entry in store.entries:
-        if not isinstance(entry.value, bytes):
-            name = entry.key.rpartition(b"/")[2].decode()
+        name = entry.key.rpartition(b"/")[2].decode()
+        if name in _LISTS and not isinstance(entry.value, bytes):
             listed[name] = {member.decode(): score for member, score in entry.value}
         elif is_record(entry) and entry.expires != (store.records[id_of(entry)][FORGET] > 0):
             raise Broken(f"5. the record of {id_of(entry)} expires: {entry.expires}")
@@ -109,7 +117,10 @@ def _check_store(store: Store) -> None:
 
 def after_call(state: State, call: Call[Any], answer: Any, store: Store) -> State:
     """Returns the state after a script has run, with what it did to its message. Raises Broken."""
-    outcome = call.read(call, [*answer]) if call.script.of_record else None
+    try:
+        outcome = call.read(call, [*answer]) if call.script.of_record else None
+    except NoRule:  # of a planted defect
+        outcome = None
     _check_moves(call, state.store, store)
     before = state.store.records.get(call.message_id)
     state = state._replace(store=store)
@@ -117,9 +128,13 @@ def after_call(state: State, call: Call[Any], answer: Any, store: Store) -> Stat
         return state
     record, name = outcome.record, call.script.name
     fates = dict(state.fates)
-    fates[record.created_ms] = _fate(
-        state.now_ms, fates.get(record.created_ms, Fate()), (name, str(outcome.verdict)), record, before
-    )
+    said, fate = (name, str(outcome.verdict)), fates.get(record.created_ms, Fate())
+    _check_settled(state.now_ms, call, said, before, fate)
+    if before is not None and said == ("schedule", "created") and not state.emptied:
+        _check_repeated(record, before, fates.get(before[CREATED], Fate()))
+    if said in _CONFIRMS or (before is None and name not in _SENDS):
+        fate = fate._replace(confirmed=True)
+    fates[record.created_ms] = _fate(state.now_ms, fate, said, record, before)
     if before is not None and before[CREATED] != record.created_ms and _lives(before):
         is_adopted = name == "fire" and call.args[call.script.args.index("adopt")] == 1
         if outcome.verdict != "replaced" and not is_adopted:
@@ -141,6 +156,25 @@ def _check_moves(call: Call[Any], before: Store, after: Store) -> None:
                 raise Broken(f"life: {call.script.name} for {call.message_id} changed the record of {message_id}")
         except LookupError as error:
             raise Broken(f"life: {message_id}: {error}") from None
+
+
+def _check_settled(
+    now_ms: int, call: Call[Any], said: tuple[str, str], before: tuple[Any, ...] | None, fate: Fate
+) -> None:
+    """Checks that a receipt settles its own lease only, and that nobody acks a message before it is due."""
+    if before is None or said not in _SETTLED:
+        return
+    epoch, nonce = (call.args[call.script.args.index(name)] for name in ("epoch", "nonce"))
+    if isinstance(epoch, int) and (epoch, nonce) != (before[EPOCH], before[NONCE]):
+        raise Broken(f"2. {call.message_id} is {said[1]} by the receipt of another lease")
+    if said[0] == "ack" and now_ms + AHEAD_MS < before[DUE] and not (fate.over or fate.released):
+        raise Broken(f"2. {call.message_id} is acked {before[DUE] - now_ms} ms before anybody could receive it")
+
+
+def _check_repeated(record: Record, before: tuple[Any, ...], former: Fate) -> None:
+    """Checks that a send makes no second message while no send of the first has succeeded, also if that has ended."""
+    if former.over and before[STATE] != RecordState.UNCONFIRMED and not former.confirmed:
+        raise Broken(f"1. a send of {record.id} makes a second message, and no send of the first had succeeded")
 
 
 def _fate(now_ms: int, fate: Fate, said: tuple[str, str], record: Record, before: tuple[Any, ...] | None) -> Fate:

@@ -47,7 +47,6 @@ _CALL_LASTS_MS: Final = 12_000  # longer than any call of the services or of the
 _BEHIND_MS: Final = 60_000  # the most by which the checkpoint is late
 _CLAIM_MS: Final = 10_000  # as in schedule.lua
 _OVERDUE_MS: Final = 1_000  # as in changing.py
-_MOST_TASKS: Final = 2
 _BORN: Final = frozenset(("send", "send a new id", "replace"))
 """Operations that create messages. Each begins a millisecond later, so no two messages share a moment of creation."""
 
@@ -77,7 +76,7 @@ class Rules:
             yield from self._go_on(state, task)
             if state.faults:
                 yield f"{task_name(task)} dies", died(with_fault(state), task)
-        if len(state.tasks) < _MOST_TASKS:
+        if len(state.tasks) < self.scenario.at_once:
             yield from self._begin(state)
         yield from self._events(state)
         if (later := self._later(state)) is not None:
@@ -92,7 +91,7 @@ class Rules:
                 state = state._replace(receipts=())
         return state._replace(
             fates=tuple(
-                (created_ms, Fate(over=fate.over) if fate.over and not fate.deleted else fate)
+                (created_ms, Fate(over=fate.over, confirmed=fate.confirmed) if fate.over and not fate.deleted else fate)
                 for created_ms, fate in state.fates
             )
         )
@@ -215,6 +214,8 @@ class Rules:
 
     def _later(self, state: State) -> Next | None:
         """The clock goes on to the next moment at which something may happen that may not happen now."""
+        if self.scenario.instant and not all(isinstance(self._continue(task), Sleep) for task in state.tasks):
+            return None
         moments = {one.at_ms for one in state.copies} | {lease.until_ms for lease in state.leases}
         for record in state.store.records.values():
             moments |= {record[DUE] - AHEAD_MS + 2, record[DUE], record[LEASE_UNTIL], record[EXPIRES], record[FORGET]}

@@ -117,9 +117,10 @@ class Fate(NamedTuple):
     delivery; empty: it does. `deleted`: a delete of it was carried out while it waited. `due_ms`: the latest due moment
     that a call has written; `changed`: that call was not its send. `released`: the nonces of its copies that have been
     in the ready queue. `leases`: how often it was leased. `lease_until_ms`: the end of a lease that nobody has given
-    back."""
+    back. `confirmed`: a send of it has succeeded, or Redis has forgotten whether one has."""
 
     accepted: bool = False
+    confirmed: bool = False
     over: str = ""
     deleted: bool = False
     due_ms: int = 0

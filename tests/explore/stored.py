@@ -16,20 +16,24 @@ import hiredis
 from bridge.store.calls import Call, answers_of
 from tests.life_table import Named
 
-_SNAPSHOT: Final = """
+SNAPSHOT: Final = """
 local out = {}
-for _, key in ipairs(redis.call('KEYS', '*')) do
-  local is_set = redis.call('TYPE', key).ok == 'zset'
-  local value = is_set and redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') or redis.call('GET', key)
-  local fields = {}
-  if string.find(key, '/m/', 1, true) then
-    local r = cmsgpack.unpack(value)
-    for at = 1, 17 do fields[at] = r[at] or false end
+for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
+  local kind = redis.call('TYPE', key).ok
+  if kind == 'zset' or kind == 'string' then
+    local value = kind == 'zset' and redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') or redis.call('GET', key)
+    local fields = {}
+    if string.find(key, '/m/', 1, true) then
+      local r = cmsgpack.unpack(value)
+      for at = 1, 17 do fields[at] = r[at] or false end
+    end
+    out[#out + 1] = { key, value, redis.call('PTTL', key), fields }
   end
-  out[#out + 1] = { key, value, redis.call('PTTL', key), fields }
 end
 return out
 """
+"""A script that answers what Redis holds under a pattern of keys, in texts and sorted sets."""
+
 _LATER: Final = 10**9
 """The expiry of a key that is put back, in ms: no state stays so long."""
 
@@ -65,6 +69,13 @@ class Store:
         self.sound = False  # whether its indexes equal its records, once somebody has checked this
 
 
+def store_of(snapshot: list[Any]) -> Store:
+    """Reads the answer of `SNAPSHOT`."""
+    entries = {Entry(key, _value(value), left_ms >= 0): record for key, value, left_ms, record in snapshot}
+    records = {id_of(entry): _instants(record) for entry, record in entries.items() if is_record(entry)}
+    return Store(tuple(sorted(entries)), records)
+
+
 class Stored:
     """One Redis for the search alone: whatever it holds is replaced."""
 
@@ -81,7 +92,7 @@ class Stored:
         self._loaded: dict[str, bytes] = {}
         self.calls = 0  # that reached Redis
         self._send([[b"FLUSHALL"]])
-        (self._snapshot,) = self._send([[b"SCRIPT", b"LOAD", _SNAPSHOT.encode()]])
+        (self._snapshot,) = self._send([[b"SCRIPT", b"LOAD", SNAPSHOT.encode()]])
 
     def run(self, store: Store, call: Call[Any], now_ms: int) -> tuple[Any, Store]:
         """Runs one script at a moment. Returns its answer, and what Redis holds afterwards."""
@@ -127,7 +138,7 @@ class Stored:
             text = self._planted.get(name, call.script.text).encode()
             (self._loaded[name],) = self._send([[b"SCRIPT", b"LOAD", text]])
         words = [self._loaded[name], len(call.keys), *call.keys, *args]
-        commands += [[b"EVALSHA", *map(_bytes, words)], [b"EVALSHA", self._snapshot, b"0"]]
+        commands += [[b"EVALSHA", *map(_bytes, words)], [b"EVALSHA", self._snapshot, b"0", b"*"]]
         *_, answer, after = self._send(commands)
         if isinstance(answer, Exception):
             raise Refused(f"{name}: {answer}")

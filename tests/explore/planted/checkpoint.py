@@ -1,0 +1,102 @@
+"""Defects of the checkpoint, of bundles, and of the order of publish, name and acknowledge."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.explore.planted.defect import Change, Planted
+
+_BATCHES: Final = "bridge.loops.checkpoint.batches"
+_SESSION: Final = "bridge.loops.checkpoint.session"
+_SUCCESSION: Final = "bridge.service.protocol.succession"
+
+PLANTED: Final = (
+    Planted(
+        name="a successor is named before it is published",
+        changes=(
+            Change(
+                f"{_SUCCESSION}:Succession.perform",
+                "await self._publish(steps, results)\n    await self._name(steps, results)\n    return results",
+                "outcomes = [None] * len(steps)\n    await self._name(steps, outcomes)\n"
+                "    await self._publish(steps, results)\n"
+                "    return [error or outcome for error, outcome in zip(results, outcomes, strict=True)]",
+            ),
+        ),
+        scenario="nack",
+        promise="5.",
+    ),
+    Planted(
+        name="a successor that RabbitMQ refused is named",
+        changes=(
+            Change(
+                f"{_SUCCESSION}:Succession._name",
+                "if isinstance(step, (Update, Succeed)) and results[at] is None",
+                "if isinstance(step, (Update, Succeed))",
+            ),
+        ),
+        scenario="nack",
+        promise="",
+    ),
+    Planted(
+        name="a message that is asked about ahead is released at once",
+        changes=(
+            Change(
+                f"{_BATCHES}:Batches._perform",
+                "wait_ms = min(max(0, case.decision.not_before_ms - now_ms), AHEAD_MS)",
+                "wait_ms = 0",
+            ),
+        ),
+        scenario="deliver",
+        promise="3.",
+    ),
+    Planted(
+        name="a copy whose verdict no rule names is dropped",
+        changes=(
+            Change("fire", "return answer('hold', r, wait)", "return answer('defer', r, wait)"),
+            Change(
+                f"{_BATCHES}:Batches._done",
+                "done = Done([], [(item, self._store.clock.now_ms() + _UNNAMED_MS) for item in unnamed], [])",
+                "done = Done([item.tag for item in unnamed], [], [])",
+            ),
+        ),
+        mended="a0ee0d3a",
+        scenario="move to later",
+        promise="2.",
+    ),
+    Planted(
+        name="the checkpoint acknowledges a copy before it releases it",
+        changes=(
+            Change(
+                f"{_SESSION}:Session._process",
+                "processed = await self._batches.process(items)",
+                "consumer.ack([item.tag for item in items if item.tag not in self._bundles])\n"
+                "            processed = await self._batches.process(items)",
+            ),
+        ),
+    ),
+    Planted(
+        name="a bundle is acknowledged with its first copy",
+        changes=(
+            Change(
+                "bridge.loops.checkpoint.bundle_refs:BundleRefs._finish",
+                "if self._unfinished[tag]:\n        return False",
+                "if self._unfinished[tag]:\n        return True",
+            ),
+        ),
+    ),
+    Planted(
+        name="a copy that could not be parked counts as parked",
+        changes=(Change("bridge.loops.checkpoint.parking:Parking._park", "if error is None:", "if True:"),),
+    ),
+    Planted(
+        name="a held message of an AMQP client can't be read out of a bundle",
+        changes=(
+            Change(
+                "bridge.broker.copies.entries:_copy",
+                "nonce=number(nonce, most=_LAST_NONCE)",
+                "nonce=number(nonce, least=1, most=_LAST_NONCE)",
+            ),
+        ),
+        mended="318570d6",
+    ),
+)

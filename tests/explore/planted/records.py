@@ -1,0 +1,109 @@
+"""Defects of the scripts' rules about which copy is live, when it is due, and how records are indexed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.explore.planted.defect import EVERY, Change, Planted
+
+PLANTED: Final = (
+    Planted(
+        name="a tombstone is forgotten at once",
+        changes=(Change("delete", ", WAS_DELETED, DELETED, '', TOMBSTONE_MS)", ", WAS_DELETED, DELETED, '', 0)"),),
+        scenario="delete",
+        promise="4.",
+    ),
+    Planted(
+        name="a delivery in place of its lease copy is taken for a ghost",
+        changes=(
+            Change("lease", "return r[DELIVERED] == nonce and r[EPOCH] == epoch + 1 and live(r)", "return false"),
+        ),
+        scenario="keep deliveries",
+        promise="5.",
+    ),
+    Planted(
+        name="a message has any number of deliveries",
+        changes=(Change("fire", "if attempt > r[MAX_RETRY] + 1 then return answer('bury', r) end", ""),),
+        scenario="deliver too often",
+        promise="5.",
+    ),
+    Planted(
+        name="two lives of an id count as one",
+        changes=(
+            Change(
+                "fire",
+                "return (r[BORN] and created_ms < r[BORN]) or (epoch == 1 and r[EPOCH] == 1 and r[NONCE] ~= nonce)",
+                "return false",
+            ),
+        ),
+        scenario="lose Redis and use an id again",
+        promise="2.",
+    ),
+    Planted(
+        name="a record leaves its former index",
+        changes=(
+            Change(
+                "fire",
+                "if stood and had_state ~= state then redis.call('ZREM', KEYS[FIRST_INDEX + had_state], ID) end",
+                "",
+            ),
+        ),
+        scenario="deliver",
+        promise="index",
+    ),
+    Planted(
+        name="the copy of an ended message is no ghost",
+        changes=(Change("fire", "or (ended(r) and not (letter(r) and r[EPOCH] < epoch))", ""),),
+        scenario="delete",
+        promise="life: a: fire moved the record from deleted to waiting",
+    ),
+    Planted(
+        name="the copy of a lease that was extended ends it",
+        changes=(
+            Change("fire", "math.max(r[DUE] - now, r[LEASE_UNTIL] - now,", "math.max(r[DUE] - now,"),
+            Change("fire", "local leased = r[LEASE_UNTIL] > now", "local leased = false"),
+        ),
+        scenario="extend",
+        promise="3.",
+    ),
+    Planted(
+        name="the lease copy of a live lease is taken for a ghost",
+        changes=(Change("superseded", "(r[EPOCH] > epoch or is_over)", "(r[EPOCH] >= epoch or is_over)"),),
+        scenario="keep deliveries",
+        promise="5.",
+    ),
+    Planted(
+        name="a call of Redis takes effect after its caller was answered",
+        changes=(Change(EVERY, "if ARGV[5] ~= '' and now > tonumber(ARGV[5]) then return { 'late', now, 0 } end", ""),),
+        mended="cd237c68",
+    ),
+    Planted(
+        name="a copy ahead is believed though its message waits for a later moment",
+        changes=(
+            Change(
+                "fire", "if r[STATE] == WAITING and r[DUE] > now then return answer('ahead', r, r[DUE] - now) end", ""
+            ),
+        ),
+        mended="1899c7e1",
+        scenario="move in turn",
+        promise="3.",
+    ),
+    Planted(
+        name="a lease ends early if RabbitMQ was slow to confirm its copy",
+        changes=(Change("fire", "if term > 0 then left = left + ", "if false then left = left + "),),
+        mended="4191e1a5",
+        scenario="lease while RabbitMQ is slow",
+        promise="3.",
+    ),
+    Planted(
+        name="an AMQP client's message under a used id is dropped",
+        changes=(
+            Change(
+                EVERY,
+                "or r[STATE] == READY or ended(r) then return true end",
+                "or r[STATE] == READY then return true end",
+            ),
+        ),
+        mended="6a9fd070",
+    ),
+)
