@@ -24,6 +24,7 @@ class What(StrEnum):
     FORGOTTEN = auto()  # the bridge does not know the message any more
     PULLED = auto()  # delivered over HTTP; `due_ms` and `attempt` as the delivery says, `asked_ms` when the pull began
     CONSUMED = auto()  # delivered over AMQP
+    LEASED = auto()  # nobody may get the message before `due_ms`, unless its consumer settles it
     RETURNED = auto()  # the consumer will nack, reject or leave this delivery; `attempt` is the delivery's
     ACKING = auto()
     ACKED = auto()  # the ack was answered

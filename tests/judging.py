@@ -11,7 +11,16 @@ from dataclasses import dataclass, fields
 from tests.events import Event, What
 from tests.life import Life
 
-PROMISES = ("lost", "early", "deleted_but_delivered", "over_limit", "forgotten", "back_after_ack", "during_pause")
+PROMISES = (
+    "lost",
+    "early",
+    "deleted_but_delivered",
+    "over_limit",
+    "forgotten",
+    "back_after_ack",
+    "during_pause",
+    "lease_cut",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +39,7 @@ class Verdict:
     forgotten: tuple[str, ...] = ()
     back_after_ack: tuple[str, ...] = ()
     during_pause: tuple[str, ...] = ()
+    lease_cut: tuple[str, ...] = ()
 
     @property
     def wrong(self) -> Mapping[str, tuple[str, ...]]:
@@ -96,4 +106,5 @@ def judge(events: Iterable[Event], *, now_ms: int, max_retry: int, forgetful: bo
         forgotten=known(lambda life: life.forgotten),
         back_after_ack=known(lambda life: life.back_after_ack),
         during_pause=known(lambda life: life.during_pause),
+        lease_cut=known(lambda life: life.lease_cut),
     )

@@ -39,6 +39,8 @@ class Life:
     placed_slack_ms: int = 0  # `slack_ms` when it last entered the wheel
     forgetful: bool = False  # Redis may forget its latest changes, as after a failover, or was emptied
     during_pause: bool = False
+    leased_until_ms: int = 0  # by a consumer that has not settled the message
+    lease_cut: bool = False  # a delivery came before the end of a lease
 
     def take(self, event: Event, max_retry: int, slack_ms: int = 0) -> None:
         """Takes the next event. `slack_ms`: how far the clock of Redis has been set during this life."""
@@ -80,6 +82,7 @@ class Life:
     def _move(self, event: Event) -> None:
         match event.what:
             case What.MOVING:
+                self.leased_until_ms = 0
                 if self.moving_to_ms is not None:  # the move before may have taken effect
                     self.not_before_ms = min(self.not_before_ms, self.moving_to_ms)
                 self.moving_to_ms = event.due_ms
@@ -94,14 +97,17 @@ class Life:
             case What.RETURNED:
                 self.returned += 1
                 self.owed = event.attempt <= max_retry
+            case What.LEASED:
+                self.leased_until_ms = event.due_ms
             case What.ACKING:
-                self.acking = True
+                self.acking, self.leased_until_ms = True, 0
             case What.ACKED | What.DROPPED:
                 self.acked_ms = event.at_ms
             case What.IN_PAUSE:
                 self.during_pause = True
             case _:
                 self.deliveries.append(event)
+                self.lease_cut |= event.at_ms + self.slack_ms < self.leased_until_ms
                 self.early |= event.at_ms + self.slack_ms < max(event.due_ms, self._not_before_ms(event))
                 self.owed = False
 

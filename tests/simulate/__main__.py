@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
 
     seeds = range(int(first), int(last or first) + 1)
     if options.planted is not None:
-        defects = [defect for defect in PLANTED if not options.planted or defect.name in options.planted]
+        defects = [one for one in PLANTED if one.simulated and (not options.planted or one.name in options.planted)]
         print(json.dumps(search(defects, seeds, seconds=options.seconds), indent=2))
         return 0
     found = simulate(seeds, with_faults=options.faults == "all", seconds=options.seconds)

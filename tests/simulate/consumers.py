@@ -10,7 +10,7 @@ import orjson
 from aio_pika.abc import AbstractIncomingMessage
 
 from tests.events import What
-from tests.history import History
+from tests.history import History, now_ms
 from tests.torture.amqp import Publisher
 from tests.torture.api import Api
 from tests.torture.consumers import LAST_RETURNED, WAIT_MS, Pulled, Puller, Subscriber
@@ -29,8 +29,10 @@ class SpoilingPuller(Puller):
     ) -> None:
         super().__init__(api, topic, history, policies, random)
         self._spoiled = spoiled
+        self._asked_ms = 0
 
     def _wanted(self) -> dict[str, int]:
+        self._asked_ms = now_ms()
         return {
             "max": self._random.choice((1, 5, 50)),
             "wait": self._random.choice((0, WAIT_MS, WAIT_MS)),
@@ -39,6 +41,8 @@ class SpoilingPuller(Puller):
 
     async def _settle(self, pulled: list[Pulled], lease_ms: int) -> None:
         acked: list[Pulled] = []
+        for one in pulled:
+            self._history.note(one["body"], What.LEASED, due_ms=self._asked_ms + lease_ms)
         for one in pulled:
             if self._random.random() >= self._spoiled:
                 acked.append(one)
@@ -68,9 +72,11 @@ class SpoilingPuller(Puller):
 
     async def _extend(self, one: Pulled) -> None:
         """Extends the lease, and works on."""
+        asked_ms = now_ms()
         extended = {"receipt": one["receipt"], "lease": self._random.randint(*_LEASE_MS)}
         response = await self._api.call("POST", self._path(one, "extend"), extended)
         if response is not None and response.status_code < 300:
+            self._history.note(one["body"], What.LEASED, due_ms=asked_ms + extended["lease"])
             await asyncio.sleep(self._random.uniform(0, extended["lease"]) / 1_000)
 
 

@@ -14,8 +14,12 @@ from tests.history import History, now_ms
 from tests.simulate.clock import CLOCK
 from tests.simulate.faults.drawing import Faults
 from tests.simulate.load import Load
+from tests.simulate.remains import remains
+from tests.simulate.second_lives import SecondLives
 from tests.simulate.stage import AMQP_URL, BRIDGES, MAX_RETRY, Stage
 from tests.simulate.store import PrivateRedis
+from tests.simulate.topics import ALL
+from tests.torture.topics import PULLED
 
 MESSAGES_PER_S: Final = 2.5  # and 40 a minute in a topic that is removed, and 10 dead letters
 _PATIENCE_S: Final = 100.0  # the bridge believes a copy that Redis has forgotten after a minute
@@ -55,6 +59,7 @@ class Simulation:
             outcome.broken.append(f"the simulation failed: {error!r}")
             self.stage.trace.note("simulation", f"failed: {error!r}")
         outcome.broken += [*self.stage.found(), *self.load.findings, *self._judged()]
+        outcome.broken += remains(self.stage, ALL)
         outcome.digest = self.stage.trace.digest
         outcome.figures = {
             "virtual_seconds": round(CLOCK.elapsed_s, 1),
@@ -79,6 +84,7 @@ class Simulation:
         await self.load.fill()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.load.run(self._seconds, round(self._seconds * MESSAGES_PER_S)))
+            group.create_task(SecondLives(stage.api, self.history, PULLED[0]).run(self._seconds))
             if self._with_faults:
                 group.create_task(self.faults.run(self._seconds))
         self.load.end()

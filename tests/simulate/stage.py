@@ -27,6 +27,9 @@ BRIDGES: Final = 2
 RABBIT, REDIS = "rabbitmq", "redis"
 AMQP_URL: Final = "amqp://guest:guest@rabbitmq:5672/"
 _DEAD_LETTER_RETRY_MS, _DEAD_LETTER_WINDOW = 5_000.0, 256  # as in deploy/rabbitmq-advanced.config
+_LOST: Final = "audit.overdue"
+"""The audit has found a message without a copy. That is its task after some faults, and a finding otherwise."""
+
 _SETTINGS: Final[Mapping[str, Any]] = {
     "amqp_url": AMQP_URL,
     "redis_url": "redis://redis:6379/0",
@@ -40,12 +43,14 @@ _SETTINGS: Final[Mapping[str, Any]] = {
 
 class Stage:
     """All parts of a simulation. A process has one at most: it takes over the clock of the process. `wall_ahead_s`: how
-    far the wall clock of the bridges' machine is ahead."""
+    far the wall clock of the bridges' machine is ahead. `may_lack_copies`: whether a fault has taken copies away, or lets
+    records name former ones."""
 
     def __init__(self, seed: int, redis: PrivateRedis) -> None:
         CLOCK.begin(seed)
         CLOCK.ahead_s = lambda: self.wall_ahead_s if PROCESS.get() else 0.0
         self.wall_ahead_s = 0.0
+        self.may_lack_copies = False
         self.seed = seed
         self.trace = Trace(CLOCK)
         self.findings: list[str] = []
@@ -82,7 +87,8 @@ class Stage:
         line = f"{level} {said}{f' {error!r}' if error else ''}"
         who = f"log of {PROCESS.get()}"
         self.trace.note(who, line)
-        if event_of({**event, "level": level}) is not None:
+        is_lost = event.get("event") == _LOST and not self.may_lack_copies
+        if is_lost or event_of({**event, "level": level}) is not None:
             self.findings.append(f"{who}: {line}")
         raise structlog.DropEvent
 

@@ -34,6 +34,7 @@ class ClockFaults(Target):
         self._is_wrong = True
         ahead_ms = self._random.choice(_STEPS_MS)
         self._note(f"{ahead_ms} ms ahead")
+        self._stage.may_lack_copies = True
         for history in self._histories:
             history.clock(ahead_ms)
         set_ahead(ahead_ms)

@@ -83,6 +83,7 @@ class QueueFaults(Target):
                     continue
                 self._note(f"{name} is deleted")
                 self._note_lost(self._lost_with(name))
+                self._stage.may_lack_copies = True
                 broker.delete(name)
 
     def _lost_with(self, name: str) -> Iterator[Message]:

@@ -53,6 +53,7 @@ class RabbitFaults(Target):
             forgotten = broker.restart(young_ms=_YOUNG_MS)
         if forgotten:
             self._note(f"RabbitMQ has forgotten {', '.join(forgotten)}")
+            self._stage.may_lack_copies = True
         await self._away(RABBIT)
         if forgotten:
             await self._wait(0.0, 4.0)

@@ -93,6 +93,7 @@ class RedisFaults(Target):
             self._is_busy = not is_alone
 
     def _note_forgetting(self) -> None:
+        self._stage.may_lack_copies = True
         for history in self._histories:
             history.emptying()
             history.emptying()

@@ -24,6 +24,7 @@ def clock(at_ms: int, offset_ms: int) -> Event:
 
 SENT = (event(10, What.SENDING, due_ms=50), event(12, What.ACCEPTED))
 PULLED = event(51, What.PULLED, due_ms=50, attempt=1)
+LEASED = event(51, What.LEASED, due_ms=61)
 ACKED = event(52, What.ACKING)
 RETURNED = event(52, What.RETURNED, attempt=1)
 PULLED_AGAIN = event(60, What.PULLED, due_ms=50, attempt=2)
@@ -45,6 +46,7 @@ UNDELIVERED = Verdict(accepted=IT)
 LOST = replace(UNDELIVERED, lost=IT)
 LOST_AGAIN = replace(CLEAN, lost=IT)
 DUPLICATED = replace(CLEAN, duplicated=IT)
+LEASE_CUT = replace(DUPLICATED, lease_cut=IT)
 DELETED_BUT_DELIVERED = replace(CLEAN, deleted_but_delivered=IT)
 
 HISTORIES = {
@@ -144,6 +146,13 @@ HISTORIES = {
         replace(CLEAN, early=IT),
     ),
     "pulled in a pause": ((*SENT, PULLED, event(51, What.IN_PAUSE), ACKED), replace(CLEAN, during_pause=IT)),
+    "pulled again before its lease ends": ((*SENT, PULLED, LEASED, PULLED_AGAIN, ACKED), LEASE_CUT),
+    "pulled again when its lease ends": ((*SENT, PULLED, replace(LEASED, due_ms=60), PULLED_AGAIN, ACKED), DUPLICATED),
+    "given back before its lease ends": (
+        (*SENT, PULLED, LEASED, RETURNED, event(53, What.MOVING, due_ms=53), PULLED_AGAIN, ACKED),
+        CLEAN,
+    ),
+    "leased as Redis was emptied": ((*SENT, EMPTIED, PULLED, LEASED, PULLED_AGAIN, ACKED), DUPLICATED),
     "dead, replayed and delivered": ((*DIED, *REPLAYED, PULLED_AGAIN, ACKED), CLEAN),
     "dead, replayed, and delivered before the answer": ((*DIED, REPLAYED[0], PULLED_AGAIN, ACKED, REPLAYED[1]), CLEAN),
     "dead, replayed and never seen": ((*DIED, *REPLAYED), LOST_AGAIN),
@@ -276,4 +285,5 @@ def test_only_a_broken_promise_counts_as_wrong() -> None:
         "forgotten": 0,
         "back_after_ack": 0,
         "during_pause": 0,
+        "lease_cut": 0,
     }
