@@ -54,11 +54,19 @@ class Broken(Exception):
 
 def check(state: State) -> None:
     """Raises Broken if a promise does not hold in this state."""
-    fates, carried = dict(state.fates), _carried(state)
+    carried = _carried(state)
     messages = {copy.created_ms for copy in carried}
     for created_ms, fate in state.fates:
         if fate.accepted and not fate.over and created_ms not in messages:
             raise Broken(f"2. the message of {created_ms} was accepted, has not ended, and no queue has it")
+    if not state.failed_over:  # after that, records are older than the copies
+        _check_named(state, carried)
+    check_store(state.store)
+
+
+def _check_named(state: State, carried: list[Carried]) -> None:
+    """Checks that a queue has the copy of each record that needs one."""
+    fates, messages = dict(state.fates), {copy.created_ms for copy in carried}
     names = {(copy.created_ms, copy.epoch, copy.nonce) for copy in carried}
     for message_id, record in state.store.records.items():
         over = fates.get(record[CREATED], Fate()).over
@@ -67,7 +75,6 @@ def check(state: State) -> None:
         is_letter = record[STATE] == RecordState.DEAD and not record[FORGET]
         if (_lives(record) or is_letter) and not over and not _is_there(record, names):
             raise Broken(f"2. {message_id} lives, and no queue has the copy that its record names")
-    check_store(state.store)
 
 
 def _carried(state: State) -> list[Carried]:
@@ -130,7 +137,7 @@ def after_call(state: State, call: Call[Any], answer: Any, store: Store) -> Stat
     fates = dict(state.fates)
     said, fate = (name, str(outcome.verdict)), fates.get(record.created_ms, Fate())
     _check_settled(state.now_ms, call, said, before, fate)
-    if before is not None and said == ("schedule", "created") and not state.emptied:
+    if before is not None and said == ("schedule", "created") and not (state.emptied or state.failed_over):
         _check_repeated(record, before, fates.get(before[CREATED], Fate()))
     if said in _CONFIRMS or (before is None and name not in _SENDS):
         fate = fate._replace(confirmed=True)

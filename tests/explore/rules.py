@@ -195,6 +195,9 @@ class Rules:
             if 0 < one.at_ms <= state.now_ms:
                 returned = Placed(RETURNED, one.copy, state.now_ms, "expired")
                 yield f"{copy_name(one.copy)} expires", left._replace(copies=with_one(left.copies, returned))
+        if state.replica is not None and state.replica is not state.store:
+            kept = self.stored.forget(state.replica, state.now_ms)
+            yield "Redis fails over", after_loss(state)._replace(store=kept, replica=None, failed_over=True)
         if not state.faults:
             return
         for one in distinct(state, WHEEL):
@@ -211,6 +214,15 @@ class Rules:
         if self.scenario.empties and not state.emptied and state.store.records:
             lost = after_loss(with_fault(state))
             yield "Redis loses its data", lost._replace(store=self.stored.empty, emptied=True)
+        if self._may_fall_behind(state):
+            yield "the replica of Redis falls behind", with_fault(state)._replace(replica=state.store)
+
+    def _may_fall_behind(self, state: State) -> bool:
+        """Whether a replica may hear no more. Not between the claim and the confirmation of a send: after a failover
+        another send of the id takes its place, as if the first had failed."""
+        records = state.store.records.values()
+        is_first = self.scenario.fails_over and not (state.failed_over or state.replica)
+        return is_first and bool(records) and all(record[STATE] for record in records)
 
     def _later(self, state: State) -> Next | None:
         """The clock goes on to the next moment at which something may happen that may not happen now."""

@@ -17,15 +17,17 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """What is explored together. `faults`: how many faults a path may have. `consumes`: an AMQP client may acknowledge
-    copies of the ready queue; `rejects`: it may reject them so many times. `keep_body`: the largest body that Redis
-    keeps; `body`: of each message. `room`: how many deliveries a process keeps unacknowledged. `at_once`: how many
-    operations are at work at most. `instant`: time passes only between them."""
+    """What is explored together. `faults`: how many faults a path may have. `empties`, `fails_over`: one of them may be
+    that Redis loses all its data, or its latest calls. `consumes`: an AMQP client may acknowledge copies of the ready
+    queue; `rejects`: it may reject them so many times. `keep_body`: the largest body that Redis keeps; `body`: of each
+    message. `room`: how many deliveries a process keeps unacknowledged. `at_once`: how many operations are at work at
+    most. `instant`: time passes only between them."""
 
     name: str
     calls: tuple[Call, ...]
     faults: int = 1
     empties: bool = False
+    fails_over: bool = False
     consumes: bool = False
     rejects: int = 0
     max_retry: int = 1
@@ -139,6 +141,13 @@ SCENARIOS: Final = (
         name="use an id again in turn",
         calls=(_SEND_TWICE, _PULLS, Call("ack", times=2)),
         faults=0,
+        at_once=1,
+        instant=True,
+    ),
+    Scenario(
+        name="fail over and use an id again in turn",
+        calls=(_SEND_TWICE, _PULLS, _ACK),
+        fails_over=True,
         at_once=1,
         instant=True,
     ),

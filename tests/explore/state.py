@@ -133,7 +133,8 @@ class Fate(NamedTuple):
 class State(NamedTuple):
     """`faults`: how many more may happen. `fates`: by the moment of a message's creation, which no two messages share.
     `begun`: how often each call of the scenario began, and how often a consumer rejected a copy. `lately`: the work for
-    copies that began at this moment, and how often. `emptied`: Redis has lost its data once."""
+    copies that began at this moment, and how often. `emptied`: Redis has lost its data once. `replica`: what Redis
+    keeps if it fails over; None: all. `failed_over`: it has done so, and has lost its latest calls."""
 
     now_ms: int
     faults: int
@@ -146,6 +147,8 @@ class State(NamedTuple):
     begun: tuple[int, ...] = ()
     lately: frozenset[tuple[Any, int]] = frozenset()
     emptied: bool = False
+    replica: Store | None = None
+    failed_over: bool = False
 
 
 def without(items: tuple[Any, ...], item: Any) -> tuple[Any, ...]:

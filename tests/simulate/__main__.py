@@ -20,7 +20,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seeds", help="several seeds instead, such as 1-20")
     parser.add_argument("--faults", choices=("none", "all"), default="all")
     parser.add_argument("--seconds", type=float, default=60.0, help="of virtual time, in which load and faults come")
-    parser.add_argument("--planted", nargs="*", help="look for planted defects, all or these, among the seeds")
+    parser.add_argument(
+        "--planted", nargs="*", help="look for these planted defects among the seeds, or for all that are found"
+    )
     options = parser.parse_args(arguments)
     first, _, last = (options.seeds or str(options.seed)).partition("-")
     clock.install()
@@ -30,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
 
     seeds = range(int(first), int(last or first) + 1)
     if options.planted is not None:
-        defects = [one for one in PLANTED if one.simulated and (not options.planted or one.name in options.planted)]
+        defects = [one for one in PLANTED if (one.name in options.planted if options.planted else one.simulated)]
         print(json.dumps(search(defects, seeds, seconds=options.seconds), indent=2))
         return 0
     found = simulate(seeds, with_faults=options.faults == "all", seconds=options.seconds)

@@ -27,6 +27,7 @@ PLANTED: Final = (
         mended="7eabca20",
         scenario="edit to later than a tombstone lasts",
         promise="4.",
+        simulated=False,
     ),
     Planted(
         name="a successor that is due now does not wait for its record",
@@ -47,6 +48,7 @@ PLANTED: Final = (
         mended="89c6825b",
         scenario="use an id again",
         promise="2.",
+        simulated=False,
     ),
     Planted(
         name="a repeated send makes a second message once the first has ended",
@@ -60,6 +62,7 @@ PLANTED: Final = (
         mended="a035edc7",
         scenario="send twice in turn",
         promise="1.",
+        simulated=False,
     ),
     Planted(
         name="a new message overwrites the dead letter of its id",
@@ -67,6 +70,7 @@ PLANTED: Final = (
         mended="53a2d9ed",
         scenario="bury, and send the id again in turn",
         promise="2.",
+        simulated=False,
     ),
     Planted(
         name="a receipt of one life of an id ends another one",
@@ -80,6 +84,7 @@ PLANTED: Final = (
         mended="882cbf97",
         scenario="use an id again in turn",
         promise="2.",
+        simulated=False,
     ),
     Planted(
         name="a move forgets the delivery in place of a lease copy",
@@ -91,5 +96,6 @@ PLANTED: Final = (
         mended="48dd31c1",
         scenario="nack without a body and move in turn",
         promise="2.",
+        simulated=False,
     ),
 )

@@ -35,7 +35,7 @@ PLANTED: Final = (
             ),
         ),
         scenario="nack",
-        promise="",
+        promise="5.",
     ),
     Planted(
         name="a message that is asked about ahead is released at once",
@@ -61,7 +61,8 @@ PLANTED: Final = (
         ),
         mended="a0ee0d3a",
         scenario="move to later",
-        promise="2.",
+        promise="5.",
+        simulated=False,
     ),
     Planted(
         name="the checkpoint acknowledges a copy before it releases it",

@@ -29,7 +29,7 @@ PLANTED: Final = (
             ),
         ),
         scenario="keep deliveries",
-        promise="",
+        promise="5.",
     ),
     Planted(
         name="a cancelled lease leaves its deliveries without a settlement",

@@ -76,6 +76,7 @@ PLANTED: Final = (
         name="a call of Redis takes effect after its caller was answered",
         changes=(Change(EVERY, "if ARGV[5] ~= '' and now > tonumber(ARGV[5]) then return { 'late', now, 0 } end", ""),),
         mended="cd237c68",
+        simulated=False,
     ),
     Planted(
         name="a copy ahead is believed though its message waits for a later moment",
@@ -87,6 +88,7 @@ PLANTED: Final = (
         mended="1899c7e1",
         scenario="move in turn",
         promise="3.",
+        simulated=False,
     ),
     Planted(
         name="a lease ends early if RabbitMQ was slow to confirm its copy",
@@ -94,6 +96,7 @@ PLANTED: Final = (
         mended="4191e1a5",
         scenario="lease while RabbitMQ is slow",
         promise="3.",
+        simulated=False,
     ),
     Planted(
         name="an AMQP client's message under a used id is dropped",
@@ -105,5 +108,21 @@ PLANTED: Final = (
             ),
         ),
         mended="6a9fd070",
+        simulated=False,
+    ),
+    Planted(
+        name="a message that a failover has forgotten is a ghost of the one before",
+        changes=(
+            Change(
+                "fire", "elseif named == 'message' and forgot(r, epoch, tonumber(created_ms)) then", "elseif false then"
+            ),
+            Change(
+                "fire", "elseif of_forgotten(r, epoch, nonce, tonumber(created_ms), named) then", "elseif false then"
+            ),
+        ),
+        mended="1ea4a3d6",
+        scenario="fail over and use an id again in turn",
+        promise="2.",
+        simulated=False,
     ),
 )
