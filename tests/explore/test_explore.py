@@ -29,13 +29,13 @@ QUICK: Final = frozenset(
     (
         "a copy ahead is believed though its message waits for a later moment",
         "a copy whose verdict no rule names is dropped",
-        "a delivery that was not leased is acknowledged",
         "a message has any number of deliveries",
         "a message that is asked about ahead is released at once",
         "a move forgets the delivery in place of a lease copy",
         "a record leaves its former index",
         "a repeated send makes a second message once the first has ended",
         "a successor is named before it is published",
+        "a successor that RabbitMQ refused is named",
         "the copy of a lease that was extended ends it",
         "the copy of an ended message is no ghost",
     )

@@ -41,6 +41,7 @@ PLANTED: Final = (
         mended="47080e96",
         scenario="move to now",
         promise="3.",
+        simulated=False,
     ),
     Planted(
         name="an ack by id ends a message that nobody has received",

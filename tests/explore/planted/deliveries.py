@@ -41,6 +41,7 @@ PLANTED: Final = (
             ),
         ),
         mended="1a524433",
+        simulated=False,
     ),
     Planted(
         name="a message whose get was given up stays unacknowledged",
@@ -64,5 +65,6 @@ PLANTED: Final = (
                 "bridge.broker.client.confirms:Confirms.errors", "errors[index] = errors[index] or unanswered", "pass"
             ),
         ),
+        simulated=False,
     ),
 )

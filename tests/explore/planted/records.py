@@ -99,18 +99,6 @@ PLANTED: Final = (
         simulated=False,
     ),
     Planted(
-        name="an AMQP client's message under a used id is dropped",
-        changes=(
-            Change(
-                EVERY,
-                "or r[STATE] == READY or ended(r) then return true end",
-                "or r[STATE] == READY then return true end",
-            ),
-        ),
-        mended="6a9fd070",
-        simulated=False,
-    ),
-    Planted(
         name="a message that a failover has forgotten is a ghost of the one before",
         changes=(
             Change(
