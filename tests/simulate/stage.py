@@ -43,8 +43,8 @@ _SETTINGS: Final[Mapping[str, Any]] = {
 
 class Stage:
     """All parts of a simulation. A process has one at most: it takes over the clock of the process. `wall_ahead_s`: how
-    far the wall clock of the bridges' machine is ahead. `may_lack_copies`: whether a fault has taken copies away, or lets
-    records name former ones."""
+    far the wall clock of the bridges' machine is ahead. `may_lack_copies`: whether a fault has taken copies
+    away, or lets records name former ones."""
 
     def __init__(self, seed: int, redis: PrivateRedis) -> None:
         CLOCK.begin(seed)
