@@ -28,14 +28,17 @@ def main(arguments: Sequence[str]) -> int:
     clock.install()
     # Their modules import the clock's functions by name.
     from tests.explore.planted import PLANTED  # noqa: PLC0415
+    from tests.simulate.plan import Plan  # noqa: PLC0415
     from tests.simulate.seeds import search, simulate  # noqa: PLC0415
 
+    faults = () if options.faults == "none" else None
     seeds = range(int(first), int(last or first) + 1)
+    plans = [Plan(seed=seed, seconds=options.seconds, faults=faults) for seed in seeds]
     if options.planted is not None:
         defects = [one for one in PLANTED if (one.name in options.planted if options.planted else one.simulated)]
-        print(json.dumps(search(defects, seeds, seconds=options.seconds), indent=2))
+        print(json.dumps(search(defects, plans), indent=2))
         return 0
-    found = simulate(seeds, with_faults=options.faults == "all", seconds=options.seconds)
+    found = simulate(plans)
     print(json.dumps(found, indent=2))
     return int(bool(found["broken"]))
 

@@ -16,6 +16,7 @@ from tests.events import What
 from tests.history import History, now_ms
 from tests.simulate.campaigns import MESSAGES, Campaigns
 from tests.simulate.consumers import RecordingSubscriber, SpoilingPuller
+from tests.simulate.plan import Step, Steps, follow
 from tests.simulate.receiver import Receiver
 from tests.simulate.replays import Replays
 from tests.simulate.topics import ALL, NEVER_DIRECT, ONCE, SENT, SLOW, YOUNG
@@ -41,6 +42,10 @@ _LOOK_S: Final = 0.2
 
 Kind = Callable[[int], Awaitable[None]]
 """Sends messages. Gets its number, which no other work of the load has."""
+
+
+def _name(kind: Kind) -> str:
+    return kind.__qualname__.replace("._", " ").replace(".", " ").replace("_", " ").lower()
 
 
 class Load:
@@ -113,9 +118,21 @@ class Load:
     def _puller(self, topic: str, history: History, *, spoiled: float) -> Coroutine[Any, Any, None]:
         return SpoilingPuller(self._api, topic, history, self._policies, self._random, spoiled=spoiled).run()
 
-    async def run(self, seconds: float, messages: int) -> None:
-        """Sends about so many messages within the time. Returns when every message is accepted."""
+    def drawn(self, random: Random, seconds: float, messages: int) -> Steps:
+        """Draws the actions that send about so many messages within the time."""
         kinds, shares = [*self._kinds], [share for share, _ in self._kinds.values()]
+        steps: list[Step] = []
+        left = messages
+        while left > 0:
+            (kind,) = random.choices(kinds, shares)
+            left -= self._kinds[kind][1]
+            steps.append(Step(len(steps), random.uniform(0, seconds), _name(kind)))
+        return tuple(steps)
+
+    async def run(self, steps: Steps, random: Callable[[int], Random], seconds: float) -> None:
+        """Sends by the plan, and does all else for so many seconds. Returns when every message is accepted. `random`:
+        an action's random numbers."""
+        kinds = {_name(kind): kind for kind in self._kinds}
         stop = asyncio.Event()
         async with together() as group:
             group.create_task(self._policies.run(CHANGED, stop))
@@ -124,18 +141,9 @@ class Load:
             group.create_task(self.replays.run(stop))
             group.create_task(self._ticks.run(stop))
             group.create_task(self._receiver.run(stop))
-            number, left = 0, messages
-            while left > 0:
-                (kind,) = self._random.choices(kinds, shares)
-                left -= self._kinds[kind][1]
-                group.create_task(self._later(self._random.uniform(0, seconds), kind, number))
-                number += 1
+            group.create_task(follow(steps, lambda step: kinds[step.kind](step.number), random))
             await asyncio.sleep(seconds)
             stop.set()
-
-    async def _later(self, pause_s: float, work: Kind, number: int) -> None:
-        await asyncio.sleep(pause_s)
-        await work(number)
 
     async def _by_header(self, number: int) -> None:
         """Publishes a message with its delay in a header. Perhaps deletes or moves it once the bridge knows it."""

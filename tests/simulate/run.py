@@ -6,7 +6,7 @@ import asyncio
 import gc
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tests.events import What
@@ -14,6 +14,7 @@ from tests.history import History, now_ms
 from tests.simulate.clock import CLOCK
 from tests.simulate.faults.drawing import Faults
 from tests.simulate.load import Load
+from tests.simulate.plan import Plan, StepRandom
 from tests.simulate.remains import remains
 from tests.simulate.second_lives import SecondLives
 from tests.simulate.stage import AMQP_URL, BRIDGES, MAX_RETRY, Stage
@@ -29,30 +30,31 @@ _AFTERWARDS_MS: Final = 3_000  # after the last due moment, in which no message 
 
 @dataclass
 class Outcome:
-    """What one simulation found. `broken`: the promises that broke, and other findings, with what shows them."""
+    """What one simulation found. `broken`: the promises that broke, and other findings, with what shows them. `plan`:
+    with the steps that the seed drew."""
 
-    seed: int
+    plan: Plan
     digest: str = ""
     broken: list[str] = field(default_factory=list)
     figures: dict[str, Any] = field(default_factory=dict)
 
 
 class Simulation:
-    """One run with one seed. `seconds`: how long load and faults last."""
+    """One run of one plan."""
 
-    def __init__(self, seed: int, redis: PrivateRedis, *, with_faults: bool, seconds: float) -> None:
+    def __init__(self, plan: Plan, redis: PrivateRedis) -> None:
         gc.collect()
         gc.disable()  # its moments depend on more than the seed
-        self.stage = Stage(seed, redis)
+        self.stage = Stage(plan.seed, redis)
         self.history, self.once = History(MAX_RETRY), History(0)
-        self.load = Load(self.stage.api, AMQP_URL, self.history, self.once, self.stage.random("load"))
+        random = StepRandom(self.stage.random("load"))
+        self.load = Load(self.stage.api, AMQP_URL, self.history, self.once, random)
         self.faults = Faults(self.stage, (self.history, self.once))
-        self._with_faults = with_faults
-        self._seconds = seconds
+        self.plan = self._drawn(plan)
 
     def run(self) -> Outcome:
         began_s, cpu_s = time.perf_counter(), time.process_time()
-        outcome = Outcome(self.stage.seed)
+        outcome = Outcome(self.plan)
         try:
             self.stage.loop.run_until_complete(self._run())
         except Exception as error:  # noqa: BLE001 - any error of a run is a finding of its seed
@@ -75,6 +77,15 @@ class Simulation:
         }
         return outcome
 
+    def _drawn(self, plan: Plan) -> Plan:
+        load, faults = plan.load, plan.faults
+        if load is None:
+            random, messages = self.stage.random("load"), round(plan.seconds * MESSAGES_PER_S)
+            load = self.load.drawn(random, plan.seconds, messages)
+        if faults is None:
+            faults = self.faults.drawn(plan.seconds)
+        return replace(plan, load=load, faults=faults)
+
     async def _run(self) -> None:
         stage = self.stage
         for place in range(BRIDGES):
@@ -83,10 +94,10 @@ class Simulation:
         consuming = [stage.loop.create_task(work) for work in self.load.consumers()]
         await self.load.fill()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.load.run(self._seconds, round(self._seconds * MESSAGES_PER_S)))
-            group.create_task(SecondLives(stage.api, self.history, PULLED[0]).run(self._seconds))
-            if self._with_faults:
-                group.create_task(self.faults.run(self._seconds))
+            steps = self.plan.load or ()
+            group.create_task(self.load.run(steps, lambda number: stage.random(f"action {number}"), self.plan.seconds))
+            group.create_task(SecondLives(stage.api, self.history, PULLED[0]).run(self.plan.seconds))
+            group.create_task(self.faults.run(self.plan.faults or ()))
         self.load.end()
         stage.trace.note("simulation", "no more load and no more faults")
         await self._until_nothing_owed()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.explore.planted import Planted
+from tests.simulate.plan import Plan
 from tests.simulate.planted import planted_here
 from tests.simulate.run import Outcome, Simulation
 from tests.simulate.store import PrivateRedis
@@ -21,12 +22,12 @@ _SHOWN: Final = 5  # findings of a seed; its trace has all
 _WIDTH: Final = 200  # characters of a finding
 
 
-def simulate(seeds: Iterable[int], *, with_faults: bool, seconds: float) -> dict[str, Any]:
-    """Simulates each seed. Returns the figures; `broken` has the seeds that broke a promise, with their traces."""
+def simulate(plans: Iterable[Plan]) -> dict[str, Any]:
+    """Simulates each plan. Returns the figures; `broken` has the seeds that broke a promise, with their traces."""
     found: dict[str, Any] = {"seeds": {}, "broken": {}}
     with _redis() as redis:
-        for seed in seeds:
-            outcome = _forked(seed, redis, with_faults=with_faults, seconds=seconds)
+        for plan in plans:
+            seed, outcome = plan.seed, _forked(plan, redis)
             says = outcome.broken[0][:100] if outcome.broken else "no promise broke"
             print(f"seed {seed}: {says}", file=sys.stderr, flush=True)
             found["seeds"][seed] = {"digest": outcome.digest, **outcome.figures}
@@ -35,17 +36,17 @@ def simulate(seeds: Iterable[int], *, with_faults: bool, seconds: float) -> dict
     return found
 
 
-def search(defects: Iterable[Planted], seeds: Sequence[int], *, seconds: float) -> dict[str, Any]:
+def search(defects: Iterable[Planted], plans: Sequence[Plan]) -> dict[str, Any]:
     """Simulates with each defect until a seed breaks a promise. Returns the seed and what broke by the defect's name;
     None: no seed found it."""
     found: dict[str, Any] = {}
     with _redis() as redis:
         for defect in defects:
             found[defect.name] = None
-            for seed in seeds:
-                outcome = _forked(seed, redis, with_faults=True, seconds=seconds, defect=defect)
+            for plan in plans:
+                outcome = _forked(plan, redis, defect)
                 if outcome.broken:
-                    found[defect.name] = {"seed": seed, "found": outcome.broken[0][:_WIDTH]}
+                    found[defect.name] = {"seed": plan.seed, "found": outcome.broken[0][:_WIDTH]}
                     break
             print(f"{defect.name}: {found[defect.name]}", file=sys.stderr, flush=True)
     return found
@@ -66,9 +67,7 @@ def _trace(seed: int) -> Path:
     return _FOLDER.resolve() / f"seed-{seed}.trace"
 
 
-def _forked(
-    seed: int, redis: PrivateRedis, *, with_faults: bool, seconds: float, defect: Planted | None = None
-) -> Outcome:
+def _forked(plan: Plan, redis: PrivateRedis, defect: Planted | None = None) -> Outcome:
     """Runs a simulation in a child, as each one starts with the same state of all modules."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -77,10 +76,10 @@ def _forked(
         try:
             os.close(reading)
             with nullcontext() if defect is None else planted_here(defect):
-                simulation = Simulation(seed, redis, with_faults=with_faults, seconds=seconds)
+                simulation = Simulation(plan, redis)
                 outcome = simulation.run()
             trace = simulation.stage.trace
-            trace.write(_trace(seed))
+            trace.write(_trace(plan.seed))
             with os.fdopen(writing, "wb") as file:
                 pickle.dump(outcome, file)
             code = 0
@@ -90,4 +89,4 @@ def _forked(
     with os.fdopen(reading, "rb") as file:
         data = file.read()
     os.waitpid(child, 0)
-    return Outcome(**vars(pickle.loads(data))) if data else Outcome(seed, broken=["the simulation's process died"])
+    return Outcome(**vars(pickle.loads(data))) if data else Outcome(plan, broken=["the simulation's process died"])

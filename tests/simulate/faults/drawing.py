@@ -7,7 +7,6 @@ of one of these groups, or of none.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from itertools import chain, cycle, islice
 from random import Random
@@ -21,6 +20,7 @@ from tests.simulate.faults.queues import QueueFaults
 from tests.simulate.faults.rabbitmq import RabbitFaults
 from tests.simulate.faults.redis import RedisFaults
 from tests.simulate.faults.target import Fault
+from tests.simulate.plan import Step, StepRandom, Steps, follow
 from tests.simulate.stage import Stage
 
 _APART_S: Final = (1.5, 8.0)
@@ -41,38 +41,38 @@ class Faults:
 
     def __init__(self, stage: Stage, histories: Sequence[History]) -> None:
         self._stage = stage
-        self._random: Random = stage.random("faults")
+        random = StepRandom(stage.random("faults of no step"))
         self.counts: dict[str, int] = {}
-        kinds: dict[str, Fault] = {}
+        self._kinds: dict[str, Fault] = {}
         for target in _TARGETS:
-            kinds.update(target(stage, self._random, histories).kinds)
-        self._kinds = kinds
-        self._names = self._drawn()
+            self._kinds.update(target(stage, random, histories).kinds)
 
-    def _drawn(self) -> list[str]:
+    def drawn(self, seconds: float) -> Steps:
+        """Draws the faults of so many seconds."""
+        random = self._stage.random("faults")
+        names = self._some(random)
+        steps: list[Step] = []
+        at_s = random.uniform(*_FIRST_S)
+        while at_s < seconds:
+            steps.append(Step(len(steps), at_s, random.choice(names)))
+            at_s += random.uniform(*_APART_S)
+        return tuple(steps)
+
+    def _some(self, random: Random) -> list[str]:
         """Draws the kinds of the seed, each as many times as it has chances."""
-        group, grouped = self._random.choice(_GROUPS), {*chain(*_GROUPS)}
-        names = [name for name in self._kinds if name not in grouped and self._random.random() < _SHARE]
+        group, grouped = random.choice(_GROUPS), {*chain(*_GROUPS)}
+        names = [name for name in self._kinds if name not in grouped and random.random() < _SHARE]
         return [*names, *islice(cycle(group), _TIMES)]
 
-    async def run(self, seconds: float) -> None:
-        """Disturbs until the time has passed. All faults have ended then."""
-        loop = self._stage.loop
-        end_s = loop.time() + seconds
-        pause_s = self._random.uniform(*_FIRST_S)
-        running: list[asyncio.Task[None]] = []
-        while loop.time() + pause_s < end_s:
-            await asyncio.sleep(pause_s)
-            name = self._random.choice(self._names)
-            self.counts[name] = self.counts.get(name, 0) + 1
-            running.append(loop.create_task(self._one(name)))
-            pause_s = self._random.uniform(*_APART_S)
-        await asyncio.gather(*running)
+    async def run(self, steps: Steps) -> None:
+        """Disturbs by the plan. All faults have ended then."""
+        await follow(steps, self._one, lambda number: self._stage.random(f"fault {number}"))
 
-    async def _one(self, name: str) -> None:
-        self._note(f"{name} begins")
-        await self._kinds[name]()
-        self._note(f"{name} has ended")
+    async def _one(self, step: Step) -> None:
+        self.counts[step.kind] = self.counts.get(step.kind, 0) + 1
+        self._note(f"{step.number}: {step.kind} begins")
+        await self._kinds[step.kind]()
+        self._note(f"{step.number}: {step.kind} has ended")
 
     def _note(self, what: str) -> None:
         self._stage.trace.note("fault", what)
