@@ -6,12 +6,12 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from random import Random
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import structlog
-from aiormq.abc import TaskWrapper
 
 from benchmarks.log_faults import event_of
+from tests.simulate import hashes
 from tests.simulate.api import SimulatedApi
 from tests.simulate.clock import CLOCK
 from tests.simulate.loop import PROCESS, SimulatedLoop
@@ -48,6 +48,7 @@ class Stage:
 
     def __init__(self, seed: int, redis: PrivateRedis) -> None:
         CLOCK.begin(seed)
+        hashes.install()
         CLOCK.ahead_s = lambda: self.wall_ahead_s if PROCESS.get() else 0.0
         self.wall_ahead_s = 0.0
         self.may_lack_copies = False
@@ -56,7 +57,6 @@ class Stage:
         self.findings: list[str] = []
         self.loop = SimulatedLoop(CLOCK, self.random("order"))
         asyncio.set_event_loop(self.loop)
-        _order_tasks_of_aiormq()
         self.loop.set_exception_handler(self._unhandled)
         self.network = Network(self.loop, self.random("network"), self.trace)
         self.redis = SimulatedRedis(redis, CLOCK, self.trace)
@@ -96,8 +96,3 @@ class Stage:
         line = f"{context.get('message')}: {context.get('exception')!r}"
         self.trace.note("loop", line)
         self.findings.append(line)
-
-
-def _order_tasks_of_aiormq() -> None:
-    """Lets aiormq cancel its tasks in the same order in each run: it keeps its wrappers of tasks in a set."""
-    cast(Any, TaskWrapper).__hash__ = lambda wrapper: hash(wrapper.task)
