@@ -10,10 +10,10 @@ import asyncio
 import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, copy_context
 from itertools import count
 from random import Random
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from tests.simulate.clock import Clock
 
@@ -25,20 +25,29 @@ WORLD: Final = 0
 PROCESS: Final[ContextVar[int]] = ContextVar("process", default=WORLD)
 """The number of the process to which the running callback belongs."""
 
-_SWEPT_EVERY: Final = 1_024  # turns: then the cancelled timers leave the heap, if they are most of it
+_SWEPT_FROM: Final = 256  # cancelled timers: then they leave the heap, if they are most of it
 
 _MOST_TURNS: Final = 100_000  # in a second
 _TURN_S: Final = 0.000_001  # that a turn lasts: without it, a wait for a rounding error's time would never end
 
 
-class _Handle(Protocol):
-    """The parts of `asyncio.TimerHandle` that its type does not show."""
+class SimulatedHandle(asyncio.TimerHandle):
+    """A callback that is ready, or a timer. Making one takes less time than making one of asyncio's."""
 
-    _context: Context
-    _cancelled: bool
-    _scheduled: bool
+    __slots__ = ("process",)
 
-    def _run(self) -> None: ...
+    def __init__(
+        self, callback: Callable[..., object], arguments: tuple[Any, ...], loop: SimulatedLoop, context: Context | None
+    ) -> None:
+        self._callback = callback
+        self._args = arguments
+        self._loop = loop
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+        self._scheduled = False
+        self._when = 0.0
+        self._repr = self._source_traceback = None
+        self.process = self._context.get(PROCESS, WORLD)
 
 
 class NothingToDo(Exception):
@@ -85,16 +94,18 @@ def _name(handle: asyncio.Handle) -> str:
 class SimulatedLoop(asyncio.BaseEventLoop):
     """The event loop of a simulation. `connect`: opens a connection to a simulated server; the network sets it."""
 
-    _ready: deque[asyncio.Handle]
-    _scheduled: list[asyncio.TimerHandle]
+    _ready: deque[SimulatedHandle]
     _stopping: bool
 
     def __init__(self, clock: Clock, random: Random) -> None:
         super().__init__()
         self._clock = clock
         self._random = random
+        self._timers: list[tuple[float, int, SimulatedHandle]] = []  # a heap; the number is the order of their making
+        self._timer_numbers = count()
+        self._cancelled_timers = 0  # in the heap
         self._tasks: set[asyncio.Task[Any]] = set()  # a dead process's too: the collector would close its coroutines
-        self._frozen: dict[int, list[asyncio.Handle]] = {}
+        self._frozen: dict[int, list[SimulatedHandle]] = {}
         self._dead: set[int] = set()
         self._kept: list[object] = []  # what dead processes would still have run
         self.turns = 0
@@ -121,54 +132,74 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._clock.monotonic_s
 
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *arguments: Any, context: Context | None = None
+    ) -> SimulatedHandle:
+        handle = SimulatedHandle(callback, arguments, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *arguments: Any, context: Context | None = None
+    ) -> SimulatedHandle:
+        return self.call_at(self._clock.monotonic_s + delay, callback, *arguments, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *arguments: Any, context: Context | None = None
+    ) -> SimulatedHandle:
+        timer = SimulatedHandle(callback, arguments, self, context)
+        timer._when = when
+        timer._scheduled = True
+        heapq.heappush(self._timers, (when, next(self._timer_numbers), timer))
+        return timer
+
+    def _timer_handle_cancelled(self, handle: SimulatedHandle) -> None:
+        if not handle._scheduled:
+            return
+        self._cancelled_timers += 1
+        if self._cancelled_timers > max(_SWEPT_FROM, len(self._timers) // 2):
+            self._timers = [timer for timer in self._timers if not (timer[2]._cancelled or timer[2] is handle)]
+            heapq.heapify(self._timers)
+            self._cancelled_timers = 0
+
     def _run_once(self) -> None:
         self.turns += 1
-        self._forget_cancelled()
-        self._clock.monotonic_s += _TURN_S
-        if self._clock.monotonic_s - self._moved[1] > 1.0:
-            self._moved = self.turns, self._clock.monotonic_s
+        clock = self._clock
+        clock.monotonic_s += _TURN_S
+        if clock.monotonic_s - self._moved[1] > 1.0:
+            self._moved = self.turns, clock.monotonic_s
         elif self.turns - self._moved[0] > _MOST_TURNS:
             raise Stuck(", ".join(sorted({_name(handle) for handle in self._ready})))
-        timers = self._scheduled
+        timers = self._timers
+        while timers and timers[0][2]._cancelled:
+            heapq.heappop(timers)
+            self._cancelled_timers -= 1
         if not self._ready and not self._stopping:
             if not timers:
                 raise NothingToDo
-            self._clock.monotonic_s = max(self._clock.monotonic_s, timers[0].when())
-        while timers and timers[0].when() <= self._clock.monotonic_s:
-            timer = heapq.heappop(timers)
-            cast(_Handle, timer)._scheduled = False
+            clock.monotonic_s = max(clock.monotonic_s, timers[0][0])
+        while timers and timers[0][0] <= clock.monotonic_s:
+            timer = heapq.heappop(timers)[2]
+            timer._scheduled = False
+            self._cancelled_timers -= timer._cancelled
             self._ready.append(timer)
         turn = [*self._ready]
         self._ready.clear()
         if len(turn) > 1:
-            self._random.shuffle(turn)
+            chance = self._random.random
+            turn.sort(key=lambda _: chance())
         for handle in turn:
             self._run_handle(handle)
 
-    def _run_handle(self, handle: asyncio.Handle) -> None:
-        inner = cast(_Handle, handle)
-        if inner._cancelled:
+    def _run_handle(self, handle: SimulatedHandle) -> None:
+        if handle._cancelled:
             return
-        process = inner._context.get(PROCESS, WORLD)
-        if process in self._dead:
+        if handle.process in self._dead:
             self._kept.append(handle)
-        elif process in self._frozen:
-            self._frozen[process].append(handle)
+        elif handle.process in self._frozen:
+            self._frozen[handle.process].append(handle)
         else:
-            inner._run()
-
-    def _forget_cancelled(self) -> None:
-        timers = self._scheduled
-        while timers and timers[0].cancelled():
-            cast(_Handle, heapq.heappop(timers))._scheduled = False
-        if self.turns % _SWEPT_EVERY:
-            return
-        cancelled = [timer for timer in timers if timer.cancelled()]
-        if len(cancelled) > len(timers) // 2:
-            for timer in cancelled:
-                cast(_Handle, timer)._scheduled = False
-            timers[:] = [timer for timer in timers if not timer.cancelled()]
-            heapq.heapify(timers)
+            handle._run()
 
     # What a real loop has a selector and threads for
 

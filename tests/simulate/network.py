@@ -60,10 +60,15 @@ class Way:
         """Sends a piece, or the end, behind which nothing follows."""
         if self._ended:
             return
-        self._ended = piece is _END
-        self._pieces.append(piece)
         loop = self._network.loop
-        self._last_s = max(self._last_s, loop.time() + self._network.latency_s())
+        arrives_s = loop.time() + self._network.latency_s()
+        if piece is _END:
+            self._ended = True
+        elif arrives_s <= self._last_s and self._pieces and (before := self._pieces[-1]):
+            self._pieces[-1] = before + piece  # it can't arrive before the piece before it, so both arrive as one
+            return
+        self._pieces.append(piece)
+        self._last_s = max(self._last_s, arrives_s)
         loop.call_at(self._last_s, self._arrive, context=self._context)
 
     def drop(self) -> None:

@@ -31,6 +31,7 @@ class SimulatedRabbit:
         self._peers: dict[int, Peer] = {}
         self._awake: dict[int, Peer] = {}  # those whose connection has something to send
         self._timer: asyncio.TimerHandle | None = None
+        self._next_ms: float | None = None  # the broker's moment for which the timer waits
 
     def accept(self, link: Link) -> Peer:
         self.advance()
@@ -54,10 +55,14 @@ class SimulatedRabbit:
         awake, self._awake = self._awake, {}
         for peer in awake.values():
             peer.flush()
+        next_ms = self.broker.next_moment_ms()
+        if next_ms == self._next_ms:
+            return
+        self._next_ms = next_ms
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if (next_ms := self.broker.next_moment_ms()) is not None:
+        if next_ms is not None:
             wait_s = max(0.0, next_ms - self._now_ms()) / 1_000
             self._timer = self._loop.call_later(wait_s + _LATE_S, self._reached, context=self._network.context)
 
@@ -72,6 +77,7 @@ class SimulatedRabbit:
         self._peers.pop(peer.link.number, None)
 
     def _reached(self) -> None:
+        self._timer = self._next_ms = None
         self.advance()
         self.settle()
 

@@ -36,7 +36,7 @@ _SETTINGS: Final[Mapping[str, Any]] = {
     "max_retry": MAX_RETRY,
     "backoff_first": "200ms",
     "audit_every": "10s",
-    "verify_every": "10s",
+    "verify_every": "30s",
     "access": "open",
 }
 
