@@ -20,27 +20,35 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seeds", help="several seeds instead, such as 1-20")
     parser.add_argument("--faults", choices=("none", "all"), default="all")
     parser.add_argument("--seconds", type=float, default=60.0, help="of virtual time, in which load and faults come")
+    parser.add_argument("--plan", help="simulate this plan instead, in JSON, as --shrink prints it")
     parser.add_argument(
         "--planted", nargs="*", help="look for these planted defects among the seeds, or for all that are found"
     )
+    parser.add_argument("--shrink", action="store_true", help="make the plan of a failing seed smaller")
+    parser.add_argument("--jobs", type=int, default=0, help="simulations at the same time; 0: one for each core")
     options = parser.parse_args(arguments)
-    first, _, last = (options.seeds or str(options.seed)).partition("-")
     clock.install()
     # Their modules import the clock's functions by name.
     from tests.explore.planted import PLANTED  # noqa: PLC0415
     from tests.simulate.plan import Plan  # noqa: PLC0415
-    from tests.simulate.seeds import search, simulate  # noqa: PLC0415
+    from tests.simulate.seeds import search, shrink, simulate  # noqa: PLC0415
 
+    first, _, last = (options.seeds or str(options.seed)).partition("-")
     faults = () if options.faults == "none" else None
     seeds = range(int(first), int(last or first) + 1)
     plans = [Plan(seed=seed, seconds=options.seconds, faults=faults) for seed in seeds]
-    if options.planted is not None:
-        defects = [one for one in PLANTED if (one.name in options.planted if options.planted else one.simulated)]
-        print(json.dumps(search(defects, plans), indent=2))
-        return 0
-    found = simulate(plans)
+    if options.plan:
+        plans = [Plan.read(json.loads(options.plan))]
+    planted = options.planted
+    defects = [one for one in PLANTED if planted is not None and (one.name in planted if planted else one.simulated)]
+    if options.shrink:
+        found = shrink(plans[0], *defects[:1])
+    elif planted is not None:
+        found = search(defects, plans, options.jobs)
+    else:
+        found = simulate(plans, options.jobs)
     print(json.dumps(found, indent=2))
-    return int(bool(found["broken"]))
+    return int(bool(found.get("broken")))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from tests.torture.api import Api
 
 _TIMEOUT_S: Final = 20.0
 _PAUSE_S: Final = (0.3, 1.2)
-_URL: Final = "http://127.0.0.1:8080"
+_REQUEST: Final = httpx2.Request("GET", "http://127.0.0.1:8080")  # a response needs one; to read URLs takes time
 
 
 class SimulatedApi(Api):
@@ -54,7 +54,7 @@ class SimulatedApi(Api):
             return None
         status, body = answer
         self._trace.note(who, f"{status} {body[:200].decode(errors='replace')}")
-        return httpx2.Response(status, content=body, request=httpx2.Request(method, f"{_URL}{path}"))
+        return httpx2.Response(status, content=body, request=_REQUEST)
 
     async def _answer(self, exchange: Exchange, process: BridgeProcess, *, impatient: bool) -> tuple[int, bytes] | None:
         limit_s = self._random.uniform(0.0, 0.1) if impatient else _TIMEOUT_S

@@ -43,7 +43,6 @@ class Simulation:
     """One run of one plan."""
 
     def __init__(self, plan: Plan, redis: PrivateRedis) -> None:
-        gc.collect()
         gc.disable()  # its moments depend on more than the seed
         self.stage = Stage(plan.seed, redis)
         self.history, self.once = History(MAX_RETRY), History(0)
