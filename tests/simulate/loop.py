@@ -139,6 +139,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._ready.append(handle)
         return handle
 
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+    """There is one thread."""
+
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *arguments: Any, context: Context | None = None
     ) -> SimulatedHandle:
