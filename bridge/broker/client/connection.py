@@ -116,6 +116,11 @@ class BrokerConnection:
         self._crashes = 0  # of former connections
 
     @property
+    def replaced(self) -> int:
+        """How many lost connections were followed by another one."""
+        return max(0, self.generation - 1)
+
+    @property
     def crashes(self) -> int:
         """How many connections RabbitMQ has closed over an error of its own, such as a message it can't convert."""
         return self._crashes + (self._raw is not None and self._raw.transport.has_crashed)

@@ -93,7 +93,7 @@ class Wheel:
 
     @property
     def _generations(self) -> int:
-        return self._connection.generation + sum(publisher.generation for publisher in self._publishers)
+        return self._connection.generation + sum(publisher.replaced for publisher in self._publishers)
 
     async def _declare(self, *, binds: bool) -> None:
         """Declares the wheel. `binds` False: if the wheel exists, skips the bindings, which are half of the work.
