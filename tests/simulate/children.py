@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import resource
 import signal
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +22,10 @@ from tests.simulate.run import Outcome, Simulation
 from tests.simulate.store import PrivateRedis
 
 _FOLDER: Final = Path(".local/simulate")
+
+_MOST_CPU_S: Final = 300
+_MOST_BYTES: Final = 4 << 30
+"""The limits of one simulation: a defect may make one that never ends. A minute of load takes some 5 s and 0.2 GiB."""
 
 
 def trace_of(plan: Plan) -> Path:
@@ -104,6 +109,8 @@ def _fork(place: int, plan: Plan, redis: PrivateRedis, defect: Planted | None) -
     code = 1
     try:
         os.close(reading)
+        resource.setrlimit(resource.RLIMIT_CPU, (_MOST_CPU_S, _MOST_CPU_S))
+        resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
         with nullcontext() if defect is None else planted_here(defect):
             simulation = Simulation(plan, redis)
             outcome = simulation.run()

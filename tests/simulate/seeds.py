@@ -34,14 +34,18 @@ def simulate(plans: Sequence[Plan], jobs: int = 0) -> dict[str, Any]:
 
 def search(defects: Iterable[Planted], plans: Sequence[Plan], jobs: int = 0) -> dict[str, Any]:
     """Simulates with each defect until a seed breaks a promise. Returns the seed and what broke by the defect's name;
-    None: no seed found it."""
+    `kinds`: all promises that broke. None: no seed found it."""
     found: dict[str, Any] = {}
     with private_redises(_jobs(plans, jobs)) as redises:
         for defect in defects:
             broken = (one for one in simulated(plans, redises, defect) if one.broken)
             first = next(broken, None)
             broken.close()
-            found[defect.name] = first and {"seed": first.plan.seed, "found": first.broken[0][:_WIDTH]}
+            found[defect.name] = first and {
+                "seed": first.plan.seed,
+                "found": first.broken[0][:_WIDTH],
+                "kinds": sorted(kinds(first.broken)),
+            }
             _say(f"{defect.name}: {found[defect.name]}")
     return found
 
