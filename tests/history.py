@@ -26,7 +26,7 @@ class History:
         self.delivery_count = 0
         self.accepted_count = 0
         self.acked: set[str] = set()  # the messages with an answered ack
-        self.has_stepped = False  # the clock of Redis was set
+        self.steps = 0  # of the clock of Redis
         self.emptyings = 0  # of Redis: odd while one goes on
 
     def note(self, message_id: str, what: What, *, due_ms: int = 0, attempt: int = 0, asked_ms: int = 0) -> None:
@@ -41,7 +41,7 @@ class History:
 
     def clock(self, offset_ms: int) -> None:
         """Notes that the clock of Redis is that far ahead of ours from now on."""
-        self.has_stepped = True
+        self.steps += 1
         self.note("", What.CLOCK, due_ms=offset_ms)
 
     def emptying(self) -> None:

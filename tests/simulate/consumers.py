@@ -83,12 +83,17 @@ class SpoilingPuller(Puller):
 class RecordingSubscriber(Subscriber):
     """Consumes over AMQP. Requeues some messages, and records the acks of most.
 
-    `recorded`: the topic and the id of each message whose recorded ack RabbitMQ has confirmed."""
+    `recorded`: the topic and the id of each message whose last delivery ended with a recorded ack, which RabbitMQ has
+    confirmed. After a crash an AMQP client's own message may come once more, and its record begins again."""
 
     def __init__(self, url: str, topic: str, history: History, publisher: Publisher, random: Random) -> None:
         super().__init__(url, topic, history, random, rejected=_RETURNED)
         self._publisher = publisher
-        self.recorded: list[tuple[str, str]] = []
+        self.recorded: dict[tuple[str, str], None] = {}
+
+    async def _received(self, message: AbstractIncomingMessage) -> None:
+        self.recorded.pop((self._topic, str(message.message_id)), None)
+        await super()._received(message)
 
     async def _return(self, message: AbstractIncomingMessage) -> None:
         if self._random.random() < 0.5:
@@ -101,5 +106,5 @@ class RecordingSubscriber(Subscriber):
         # A recorded ack has no receipt. So it would end a replacement of the message too.
         is_only = orjson.loads(message.body) == message_id
         if is_only and self._random.random() < _RECORDED and await self._publisher.record_ack(self._topic, message_id):
-            self.recorded.append((self._topic, message_id))
+            self.recorded[self._topic, message_id] = None
         await message.ack()

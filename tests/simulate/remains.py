@@ -26,6 +26,7 @@ def remains(stage: Stage, topics: tuple[str, ...]) -> Iterator[str]:
     stage.rabbit.advance()
     broker = stage.rabbit.broker
     broker.restart()
+    stage.redis.expire()
     copies = [copy for queue in broker.state.queues.values() for one in queue.messages() for copy in _copies(one)]
     for topic in topics:
         store = store_of(stage.redis.command("EVAL", SNAPSHOT, 0, f"delay/{{{topic}}}/*"))

@@ -110,6 +110,7 @@ class SimulatedRedis:
         self._clients: list[RealConnection] = []
         self.fate: Callable[[], str] = str
         self.ahead_ms = 0
+        self._latest_us = 0
         self.calls = 0
         self.command("FLUSHALL")
         self.command("SCRIPT", "FLUSH")
@@ -152,8 +153,14 @@ class SimulatedRedis:
         self.command("SCRIPT", "FLUSH")
         self.lives.emptied()
 
+    def expire(self) -> None:
+        """Lets all keys expire whose moment Redis' clock has ever passed: Redis may have removed them at that time."""
+        self.ahead_ms = max(0, self._latest_us - self._clock.unix_us) // 1_000
+
     def _set_time(self) -> None:
-        self._redis.set_time(self._clock.unix_us + self.ahead_ms * 1_000)
+        now_us = self._clock.unix_us + self.ahead_ms * 1_000
+        self._latest_us = max(self._latest_us, now_us)
+        self._redis.set_time(now_us)
 
     def close(self) -> None:
         """Closes all connections to the real Redis."""

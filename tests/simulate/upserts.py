@@ -45,7 +45,7 @@ class Upserts:
         if rule == "extend":
             message["max_wait"] = _MOST_WAIT_MS
             # After a step of the clock the most wait may be over at once.
-            due_ms = now_ms() if self._history.has_stepped else min(due_ms, self._first_ms + _MOST_WAIT_MS)
+            due_ms = now_ms() if self._history.steps else min(due_ms, self._first_ms + _MOST_WAIT_MS)
         if rule in ("replace", "extend"):
             for earlier in self.keys:
                 self._history.note(earlier, What.DELETING)  # it may have ended, or come: nothing is owed
