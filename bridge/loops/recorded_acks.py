@@ -1,8 +1,10 @@
 """Records the acks that AMQP consumers publish.
 
 An AMQP consumer that has finished a message publishes an ack to the exchange `delay.done`: an empty message, with the
-topic as routing key and the finished message's `message_id`. While the topic's Redis server is away, such an ack waits
-in this loop; acks of other topics do not.
+topic as routing key and the finished message's `message_id`. The header `x-delay-created` of the finished message tells
+it apart from other messages of its id. Without this header the ack ends the live message of the id, if a consumer may
+have received that message. While the topic's Redis server is away, such an ack waits in this loop; acks of other topics
+do not.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from typing import NoReturn, assert_never
 import structlog
 
 from bridge.broker.client.consumer import Consumer, Delivery
+from bridge.broker.copies.copies import created_ms
 from bridge.loops.consuming import again, consuming, next_batch, work
-from bridge.metrics.messages import acked
+from bridge.metrics.messages import ACKS_REFUSED, acked
 from bridge.model.errors import StoreUnavailable, UnnamedVerdict
 from bridge.model.message import valid_id, valid_topic
 from bridge.model.values import AckVerdict
@@ -53,7 +56,10 @@ class AckListener:
         if len(acks) < len(batch):
             log.warning("acks.unreadable", count=len(batch) - len(acks))
         consumer.ack({delivery.delivery_tag for delivery in batch} - {delivery.delivery_tag for _, _, delivery in acks})
-        calls = [self._records.ack(topic, message_id, epoch=None, copy_gone=True) for topic, message_id, _ in acks]
+        calls = [
+            self._records.ack(topic, message_id, epoch=None, copy_gone=True, created_ms=created_ms(delivery.properties))
+            for topic, message_id, delivery in acks
+        ]
         later: list[Delivery] = []
         for indexes in self._store.by_server([call.keys[0] for call in calls]):
             try:
@@ -71,8 +77,10 @@ class AckListener:
                 match outcome.verdict:
                     case AckVerdict.ACKED:
                         acked(topic, outcome.found.ended_ms - outcome.found.due_ms)
-                    case AckVerdict.STALE | AckVerdict.NOT_LEASED | AckVerdict.UNKNOWN:
-                        pass  # there is nothing to end
+                    case AckVerdict.STALE | AckVerdict.NOT_LEASED:
+                        ACKS_REFUSED.add(topic, outcome.verdict)
+                    case AckVerdict.UNKNOWN:
+                        pass  # a client may name any topic, so it is not counted by topic
                     case _:
                         assert_never(outcome.verdict)
             consumer.ack(done)

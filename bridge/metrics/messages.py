@@ -19,6 +19,11 @@ RELEASED: Final = ByTopic("released", "Copies released into a ready queue by the
 RELEASED_LATE: Final = ByTopic("released_late", f"Copies released more than {LATE_MS} ms after their due moment")
 DELIVERED: Final = ByTopic("delivered", "Deliveries over HTTP")
 ACKED: Final = ByTopic("acked", "Messages recorded as acknowledged")
+ACKS_REFUSED: Final = ByReason(
+    "acks_refused",
+    "Acks published by AMQP consumers that ended no message",
+    ("stale", "not_leased"),
+)
 DELETED: Final = ByTopic("deleted", "Messages deleted")
 EXPIRED: Final = ByTopic("expired", "Messages that expired")
 RETRIED: Final = ByTopic("retried", "Copies sent again after a failed delivery over AMQP")

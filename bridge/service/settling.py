@@ -56,7 +56,7 @@ class Settling:
 
     async def ack_delivered(self, topic: str, message_ids: Sequence[str]) -> list[AckResult]:
         """Acks the live messages of these ids, leased or not, if a consumer may have received them. The result for a
-        message that waits for its first delivery, and is not due, is `NOT_LEASED`.
+        message that waits for its first delivery is `NOT_LEASED`.
 
         Raises:
             StoreUnavailable: some messages may be acked.

@@ -177,6 +177,13 @@ def is_free_for_client(record: Record, now_ms: int) -> bool:
     return record.state is not State.LEASED
 
 
+def may_be_received(record: Record, now_ms: int) -> bool:
+    """Whether a consumer may have received the message since it was sent, replaced or replayed."""
+    if record.state not in (State.UNCONFIRMED, State.WAITING) or record.attempts:
+        return True
+    return record.forget_ms > 0 and record.arrives_ms <= now_ms
+
+
 def is_letter(record: Record) -> bool:
     """Whether the message is in its dead-letter queue. It is not if its time to live has passed."""
     return record.state is State.DEAD and not record.forget_ms

@@ -768,15 +768,20 @@ class Transitions(RuleBasedStateMachine):
             self.broker(name).ready.remove(placed)
 
     @precondition(lambda self: self.copies("ready"))
-    @rule(at=at, reported=st.booleans(), twice=twice)
-    def an_amqp_consumer_takes_it(self, at: int, reported: bool, twice: bool) -> None:
+    @rule(at=at, reported=st.booleans(), says_created=st.booleans(), twice=twice)
+    def an_amqp_consumer_takes_it(self, at: int, reported: bool, says_created: bool, twice: bool) -> None:
         name, placed = one_of(self.copies("ready"), at)
         broker = self.broker(name)
         broker.ready.remove(placed)
         broker.taken.add((max(1, placed.copy.epoch), placed.copy.nonce))
         if reported:
-            call = self.world.records.ack(self.world.topic, name, epoch=None, copy_gone=True)
-            self.run_script(name, call, twice=twice)
+            before, created_ms = self.record(name), placed.copy.created_ms if says_created else None
+            call = self.world.records.ack(self.world.topic, name, epoch=None, copy_gone=True, created_ms=created_ms)
+            outcome = self.run_script(name, call, twice=twice)
+            if before is not None and not before.state.ended:
+                is_meant = created_ms in (None, before.created_ms)
+                ends = is_meant and model.may_be_received(before, self.world.now_ms)
+                assert outcome.verdict == ("acked" if ends else "not_leased" if is_meant else "stale")
 
     @rule(name=ids, twice=twice)
     def ack_if_delivered(self, name: str, twice: bool) -> None:
@@ -784,7 +789,7 @@ class Transitions(RuleBasedStateMachine):
         outcome = self.run_script(name, self.world.records.ack(self.world.topic, name, epoch="delivered"), twice=twice)
         if before is None or before.state is State.UNCONFIRMED:
             assert outcome.verdict == "unknown"
-        elif before.state is State.WAITING and not before.attempts and self.world.now_ms < before.due_ms:
+        elif not model.may_be_received(before, self.world.now_ms):
             assert outcome.verdict == "not_leased"
             assert outcome.found == before
         else:

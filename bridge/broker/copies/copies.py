@@ -36,7 +36,7 @@ from topology.wheel import MAX_DELAY_MS
 
 OWN_PREFIX = "x-delay-"
 CLIENTS_ID = "x-delay-message-id"
-_EXCHANGE, _ROUTING_KEY = "x-delay-exchange", "x-delay-routing-key"
+_CREATED, _EXCHANGE, _ROUTING_KEY = "x-delay-created", "x-delay-exchange", "x-delay-routing-key"
 # Headers never restored. CC and BCC of a producer would route a copy at once, without its delay. Only the broker writes
 # deaths and counts. With `HOLDING`, a queue of RabbitMQ 4.4 would hold a copy a second time.
 _ROUTING = {"CC": "x-delay-cc", "BCC": "x-delay-bcc"}  # and their names in `delay.refused`
@@ -91,7 +91,7 @@ def to_properties(
     if copy.max_retry != UNSET:
         headers["x-delay-max-retry"] = copy.max_retry
     headers["x-delay-copy"] = f"{copy.epoch}.{copy.nonce:x}"
-    headers["x-delay-created"] = copy.created_ms
+    headers[_CREATED] = copy.created_ms
     if copy.expires_ms:
         headers["x-delay-expires"] = copy.expires_ms
     if copy.asked:
@@ -122,10 +122,10 @@ def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: 
     `now_ms`, which is Unix ms."""
     headers: Mapping[str, Any] = properties.headers or {}
     epoch, nonce = _copy_of(headers)
-    created_ms = now_ms if properties.timestamp_ms is None else properties.timestamp_ms
+    sent_ms = now_ms if properties.timestamp_ms is None else properties.timestamp_ms
     if epoch and properties.timestamp_ms is not None:
         # Earlier versions wrote the creation moment in whole seconds. A copy must not seem older than its record.
-        created_ms += 999
+        sent_ms += 999
     given_id = properties.message_id or ""
     # Only a copy of a bridge can have an id like those of `aside_id`, for a dead letter whose id was taken.
     is_own = epoch > 0 and valid_id(given_id)
@@ -145,7 +145,7 @@ def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: 
         max_retry=min(_whole(headers, "x-delay-max-retry", UNSET), _MOST),
         due_ms=min(_whole(headers, "x-delay-due", now_ms), now_ms + MAX_DELAY_MS),
         expires_ms=min(_whole(headers, "x-delay-expires", 0), LATEST_INSTANT_MS),
-        created_ms=min(_whole(headers, "x-delay-created", created_ms), LATEST_INSTANT_MS),
+        created_ms=min(_whole(headers, _CREATED, sent_ms), LATEST_INSTANT_MS),
         asked=_whole(headers, "x-delay-asked", 0),
         envelope=Envelope(
             content_type=properties.content_type or "",
@@ -156,6 +156,12 @@ def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: 
             target=_target(headers),
         ),
     )
+
+
+def created_ms(properties: Properties) -> int | None:
+    """Returns when the message of these properties was created, in Unix ms; None if the headers do not say it."""
+    moment = _whole(properties.headers or {}, _CREATED, -1)
+    return moment if 0 <= moment <= LATEST_INSTANT_MS else None
 
 
 def target_of(headers: Mapping[str, Any], routing_key: str = "") -> Target | None:

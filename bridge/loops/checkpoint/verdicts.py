@@ -196,7 +196,10 @@ def _released(records: Records, copy: Copy, outcome: Outcome[FireVerdict]) -> De
         step: Publish | Succeed[Named] = Publish(Publication(copy=copy, route=Route.READY, live_for_ms=live_for_ms))
     else:
         publication = Publication(copy=copy, route=Route.TARGET, live_for_ms=live_for_ms)
-        step = Succeed(publication, records.ack(copy.topic, copy.id, epoch=None, copy_gone=True))
+        # Of this copy only: a send may replace the message before its target has taken it.
+        named = outcome.found
+        ack = records.ack(copy.topic, copy.id, epoch=named.epoch, nonce=named.nonce, copy_gone=True)
+        step = Succeed(publication, ack)
     return Perform(step, CopyResult.RELEASED, not_before_ms=outcome.found.due_ms)
 
 

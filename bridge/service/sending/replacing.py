@@ -43,7 +43,8 @@ class Replacing:
 
     async def put(self, draft: Draft, maker: Maker | None = None, *, waits: bool = False) -> Sent:
         """Sends the draft, which has an id, and ends the live message of that id, leased or not. If a consumer holds
-        the old message and settles it by id, the consumer settles the new message.
+        the old message and settles it by id, the consumer settles the new message once that is released. Receipts, and
+        recorded acks with the moment of creation, name one message.
 
         `maker`: a client with a limited number of topics; None: no limit. `waits`: if the old message is just being
         released, this method waits until the old message is due, and then replaces it.

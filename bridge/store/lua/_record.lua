@@ -403,6 +403,14 @@ local function refused_as_full(r, epoch, nonce, arrives_ms, another)
   return full
 end
 
+-- Whether a consumer may have received the message since it was sent, replaced or replayed. The checkpoint makes a record
+-- ready before it releases the copy. While a record waits for its first delivery, its copy reaches consumers only on
+-- direct release: such a record is to be forgotten.
+local function may_be_received(r)
+  if r[STATE] ~= WAITING and r[STATE] ~= UNCONFIRMED then return true end
+  return r[ATTEMPTS] > 0 or (r[FORGET] > 0 and r[ARRIVES] <= now)
+end
+
 -- Whether the time to live has passed. Then the message ends as expired if it was never delivered, else as dead.
 local function expired(r) return r[EXPIRES] > 0 and r[EXPIRES] <= now end
 

@@ -47,8 +47,10 @@ if ARGV[18] == '1' then
   keep(r, ARGV[19])
 end
 if not next_epoch then
-  r[LAST] = math.max(r[LAST], due)
-  make_waiting(r, due, r[ARRIVES])
+  r[DUE], r[LAST] = due, math.max(r[LAST], due)
+  -- The live copy stays on direct release.
+  if r[FORGET] > 0 then r[FORGET] = forget_after(r, TOMBSTONE_MS) end
+  save(r)
 else
   r[EPOCH], r[NONCE], r[DELIVERED] = next_epoch, next_nonce, nil
   make_waiting(r, due, arrives)

@@ -203,10 +203,12 @@ class Records:
         epoch: int | Literal["delivered"] | None,
         nonce: int | None = None,
         copy_gone: bool = False,
+        created_ms: int | None = None,
     ) -> Call[Outcome[AckVerdict]]:
-        return self._call_with(
-            transitions.ACK, topic, message_id, (_given(epoch), _given(nonce), int(copy_gone), self.by())
-        )
+        """Ends a message as consumed. lua/ack.lua explains the arguments. `created_ms`: acks only a message created
+        then, in Unix ms; None: any."""
+        own = (_given(epoch), _given(nonce), int(copy_gone), _given(created_ms), self.by())
+        return self._call_with(transitions.ACK, topic, message_id, own)
 
     def announce(self, copy: Copy, *, arrives_ms: int, now_ms: float) -> Call[Outcome[of.AnnounceVerdict]] | None:
         """Makes the record outlive a copy that is about to be published, because a later call may fail to name the

@@ -42,7 +42,10 @@ class AmqpExample {
                 String gotId = got.getProperties().getMessageId();
                 System.out.println("got " + gotId + " " + new String(got.getBody(), StandardCharsets.UTF_8));
                 // Tells the bridge, so that the message's record says acked. The broker's ack comes last.
-                BasicProperties done = new BasicProperties.Builder().messageId(gotId).build();
+                // The moment of creation tells the message apart from another one of its id.
+                Map<String, Object> created =
+                    Map.of("x-delay-created", got.getProperties().getHeaders().get("x-delay-created"));
+                BasicProperties done = new BasicProperties.Builder().messageId(gotId).headers(created).build();
                 publish(channel, "delay.done", topic, done, new byte[0]);
                 channel.basicAck(got.getEnvelope().getDeliveryTag(), false);
                 System.out.println("acked " + gotId);

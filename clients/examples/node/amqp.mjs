@@ -27,10 +27,11 @@ console.log("sent", `${id}-by-key`);
 
 let left = 2;
 await channel.consume(`ready.${topic}`, async (got) => {
-  const { messageId } = got.properties;
+  const { messageId, headers: received } = got.properties;
   console.log("got", messageId, got.content.toString());
   // Tells the bridge, so that the message's record says acked. The broker's ack comes last.
-  await publish("delay.done", topic, "", { messageId });
+  // The moment of creation tells the message apart from another one of its id.
+  await publish("delay.done", topic, "", { messageId, headers: { "x-delay-created": received["x-delay-created"] } });
   channel.ack(got);
   console.log("acked", messageId);
   if (--left === 0) {

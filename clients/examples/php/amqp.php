@@ -44,7 +44,11 @@ $channel->basic_consume("ready.$topic", callback: function (AMQPMessage $got) us
     $gotId = $got->get('message_id');
     echo "got $gotId {$got->getBody()}\n";
     // Tells the bridge, so that the message's record says acked. The broker's ack comes last.
-    publish($channel, 'delay.done', $topic, new AMQPMessage('', ['message_id' => $gotId]));
+    // The moment of creation tells the message apart from another one of its id.
+    $received = $got->get('application_headers')->getNativeData();
+    $created = new AMQPTable(['x-delay-created' => $received['x-delay-created']]);
+    $done = new AMQPMessage('', ['message_id' => $gotId, 'application_headers' => $created]);
+    publish($channel, 'delay.done', $topic, $done);
     $got->ack();
     echo "acked $gotId\n";
     if (--$left === 0) {

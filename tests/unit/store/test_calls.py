@@ -81,4 +81,4 @@ def test_merged_call_has_the_keys_and_arguments_of_each_call() -> None:
     one = as_one([first, second, third])
     assert one.script is first.script
     assert one.keys == (*first.keys, *second.keys[:2], *third.keys[:2])
-    assert one.args == ("", HERE, 1, 2, "", 7, "", 0, "-", ALSO_HERE, 7, "", 0, "-", HERE, "", "", 1, "-")
+    assert one.args == ("", HERE, 1, 2, "", 7, "", 0, "", "-", ALSO_HERE, 7, "", 0, "", "-", HERE, "", "", 1, "", "-")

@@ -45,7 +45,9 @@ func main() {
 	for got := range deliveries {
 		fmt.Println("got", got.MessageId, string(got.Body))
 		// Tells the bridge, so that the message's record says acked. The broker's ack comes last.
-		publish(channel, confirms, "delay.done", topic, amqp.Publishing{MessageId: got.MessageId})
+		// The moment of creation tells the message apart from another one of its id.
+		created := amqp.Table{"x-delay-created": got.Headers["x-delay-created"]}
+		publish(channel, confirms, "delay.done", topic, amqp.Publishing{MessageId: got.MessageId, Headers: created})
 		check(got.Ack(false))
 		fmt.Println("acked", got.MessageId)
 		if left--; left == 0 {
