@@ -102,7 +102,12 @@ class Declarations:
         exchange.bind(Binding(destination, key, tuple(sorted(arguments.entries.items()))))
 
     def unbind(self, source: str, destination: Destination, key: str, arguments: Table) -> None:
-        """Raises Refusal. A missing binding is none to RabbitMQ."""
+        """Raises Refusal. A missing binding, exchange or queue is none to RabbitMQ (`absent_errs_only` in
+        rabbit_binding.erl)."""
+        kind, name = destination
+        known = self._state.queues if kind == "queue" else self._state.exchanges
+        if known.get(name) is None or (source and self._state.exchanges.get(source) is None):
+            return
         exchange = self._bound(source, destination)
         if exchange.unbind(Binding(destination, key, tuple(sorted(arguments.entries.items())))):
             self._state.exchanges.end_unused(exchange)
