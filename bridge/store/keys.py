@@ -17,6 +17,8 @@
     <prefix>/subscriptions          hash    subscriptions by topic, JSON; when each ended, and `/version`
     <prefix>/task-id                string  the next id of a task
     <prefix>/topics                 set     all topics that were used and not removed
+    <prefix>/removed/{<prefix>/topics}
+                                    zset    topics by the moments of their removals, for at least a minute
     <prefix>/index-buckets          string  the number of buckets of each topic's index
     <prefix>/tokens                 hash    tokens by id, JSON; and `version`, which changes with every write
     <prefix>/sessions/<id>          zset    a token's browser sessions: SHA-256 of each secret by its end, at most 20
@@ -82,6 +84,10 @@ class Keys:
     @property
     def topics(self) -> str:
         return f"{self.prefix}/topics"
+
+    @property
+    def removed_topics(self) -> str:
+        return f"{self.prefix}/removed/{{{self.topics}}}"
 
     @property
     def index_buckets(self) -> str:

@@ -91,6 +91,47 @@ async def test_topic_whose_queues_are_deleted_before_a_release_gets_them_again(s
     assert [one.message.record.id for one in await pull(service, topic)] == ["it"]
 
 
+@pytest.mark.parametrize("later_s", [0, 90], ids=["at once", "after the mark's time"])
+async def test_topic_that_another_process_uses_just_after_its_removal_is_listed(
+    stage: Stage, service: Service, later_s: int
+) -> None:
+    topic = f"used-{later_s}"
+    async with running(stage, roles="api", **PATIENCE) as other:
+        await send(other, draft(topic, delay_ms=3_600_000))
+        await service.topics.remove(topic, force=True)
+        assert topic not in await service.topics.names()
+        await send(other, draft(topic, delay_ms=3_600_000))
+    await asyncio.sleep(later_s)
+    assert topic in await service.topics.names()
+    await service.topics.known(topic)
+    assert await service.topics.remove(topic, force=True) == 1
+    assert not await exists(service, topic)
+
+
+async def test_topic_used_just_after_its_removal_is_found_and_removed_by_its_name(
+    stage: Stage, service: Service
+) -> None:
+    async with running(stage, roles="api", **PATIENCE) as other:
+        for topic, use in (("known", service.topics.known), ("removed", service.topics.remove)):
+            await send(other, draft(topic, delay_ms=3_600_000))
+            await service.topics.remove(topic, force=True)
+            await send(other, draft(topic, delay_ms=3_600_000))
+            await use(topic, **({"force": True} if topic == "removed" else {}))
+        assert "removed" not in await other.topics.names()
+
+
+async def test_mark_of_a_removal_goes_after_a_minute(service: Service) -> None:
+    topic = "marked"
+    await send(service, draft(topic, delay_ms=3_600_000))
+    await service.topics.remove(topic, force=True)
+    store, key = service.context.store, service.context.records.keys.removed_topics
+    await service.topics.names()
+    assert await store.command("ZCARD", key) == 1
+    await asyncio.sleep(61)
+    assert topic not in await service.topics.names()
+    assert await store.command("ZCARD", key) == 0
+
+
 async def test_removal_whose_answer_was_lost_is_finished_by_the_next_one(service: Service) -> None:
     topic = "removed-twice"
     await send(service, draft(topic, delay_ms=3_600_000))

@@ -37,6 +37,7 @@ _EDGES_MS = {
     "30d": 30 * 1_440 * _MINUTE_MS,
 }
 _REMOVE_PAGE = 500
+_WITH_MESSAGES = (State.WAITING, State.READY, State.LEASED, State.DEAD)
 _COUNTED_AT_ONCE = 100
 
 
@@ -114,21 +115,26 @@ class Topics:
         return await self._policies.change(topic, change)
 
     async def names(self) -> list[str]:
-        """Returns the names of all topics, sorted.
+        """Returns the names of all topics, sorted. Puts topics back on the list that were used just after a removal.
 
         Raises:
             StoreUnavailable: Redis did not answer.
         """
-        return await self._list.names()
+        read_ms, listed = self._store.clock.now_ms(), await self._list.read()
+        if not listed.removed:
+            return listed.names
+        relisted = await self._relist(listed.removed)
+        await self._list.forget_removed(read_ms)
+        return sorted({*listed.names, *relisted})
 
     async def known(self, topic: str) -> None:
-        """Checks that the topic is on the list.
+        """Checks that the topic is on the list. Puts it there if it has messages.
 
         Raises:
-            NotFound: the topic is not on the list.
+            NotFound: the topic is not on the list, and has no messages.
             StoreUnavailable: Redis did not answer.
         """
-        if not await self._list.listed([topic]):
+        if not await self._list.listed([topic]) and not await self._relist([topic]):
             raise _no_topic(topic)
 
     async def read_policies(self) -> list[str]:
@@ -220,7 +226,7 @@ class Topics:
             Unavailable: RabbitMQ or Redis is away; the topic may be removed in part.
             TopicNotEmpty: the topic's records or queues have messages, and `force` is not set.
         """
-        if not await self._list.listed([topic]):
+        if not await self._list.listed([topic]) and not await self._relist([topic]):
             # An earlier removal that failed may have taken the topic off the list, but not deleted its queues.
             self._declared.forget_topics([topic])
             if not await self._declared.finds_topic(topic):
@@ -243,7 +249,7 @@ class Topics:
         await self._policies.remove(topic)
         # Taken off the list before the queues are deleted: a poll that loses its queue reads the list, and would
         # declare the queues again.
-        await self._store.command("SREM", self._keys.topics, topic)
+        await self._list.remove(topic)
         try:
             await self._declared.remove_topic(topic)
         except BrokerUnavailable:
@@ -251,6 +257,15 @@ class Topics:
             raise
         self._policies.forget(topic)
         return deleted
+
+    async def _relist(self, topics: Sequence[str]) -> list[str]:
+        """Puts those of the topics on the list that have live messages or dead letters, and returns them. Another
+        process may have sent these after a removal, as it took the topic for listed."""
+        counted = await pages.counts(self._store, self._records, topics, edges_ms=())
+        used = [topic for topic, counts in zip(topics, counted, strict=True) if _has_messages(counts)]
+        for topic in used:
+            await self._policies.put_on_list(topic)
+        return used
 
     async def _depths(self, topic: str) -> dict[str, int]:
         """Counts the messages in the topic's ready and dead-letter queues, by queue. Does not count messages that
@@ -320,6 +335,11 @@ class Topics:
             ready_queue=self._declared.ready_queue(topic),
             dead_queue=self._declared.dead_queue(topic),
         )
+
+
+def _has_messages(counts: Counts) -> bool:
+    by_state = zip(SHOWN_STATES, counts.by_state, strict=True)
+    return any(count for state, count in by_state if state in _WITH_MESSAGES)
 
 
 def _left(counts: Mapping[str, int], depths: Mapping[str, int]) -> str:

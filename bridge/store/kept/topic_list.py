@@ -1,13 +1,32 @@
-"""Reads the list of topics: a send, or a release, puts its topic on the list, and a removal takes it off."""
+"""Reads the list of topics: a send, or a release, puts its topic on the list, and a removal takes it off.
+
+For two seconds after a removal, another process may take the topic for listed, and send to it. So a removal leaves a
+mark, which says that somebody has to look for later messages of the topic.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import Final
 
 from bridge.model.errors import StoreUnavailable
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.replies import flag, several, texts
+
+_MARKED_MS: Final = 60_000
+"""How long at least a removal leaves its mark. Longer than a process remembers a topic, and a call may last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The list of topics as read at one moment. `names`: sorted. `removed`: topics that are marked as removed, and not
+    on the list."""
+
+    names: list[str]
+    removed: list[str]
 
 
 class TopicList:
@@ -16,10 +35,30 @@ class TopicList:
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
         self._key = keys.topics
+        self._removed = keys.removed_topics
 
     async def names(self) -> list[str]:
         """Returns the names of all topics on the list, sorted."""
         return sorted(texts(await self._store.command("SMEMBERS", self._key)))
+
+    async def read(self) -> Listed:
+        """Returns the topics on the list, and those that were removed lately, in one round trip."""
+        on_list, marked = await self._store.commands(
+            [("SMEMBERS", self._key), ("ZRANGEBYSCORE", self._removed, "-inf", "+inf")]
+        )
+        names = texts(on_list)
+        return Listed(sorted(names), sorted(set(texts(marked)) - set(names)))
+
+    async def remove(self, topic: str) -> None:
+        """Takes the topic off the list, and marks it as removed."""
+        # The mark comes first: without it nobody would look for later messages.
+        await self._store.command("ZADD", self._removed, ceil(self._store.clock.now_ms()), topic)
+        await self._store.command("SREM", self._key, topic)
+
+    async def forget_removed(self, looked_ms: float) -> None:
+        """Removes the marks of removals that were a minute ago when somebody looked for messages of their topics.
+        `looked_ms`: that moment, in Unix ms."""
+        await self._store.command("ZREMRANGEBYSCORE", self._removed, "-inf", floor(looked_ms) - _MARKED_MS)
 
     async def listed(self, topics: Collection[str]) -> set[str]:
         """Returns the given topics that are on the list."""
