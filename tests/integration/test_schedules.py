@@ -30,7 +30,7 @@ from bridge.service.schedules.changes import Schedules
 from bridge.service.schedules.definition import Spec, Template, progress_json, read_schedule
 from bridge.service.schedules.planner import Planner
 from bridge.service.schedules.ticks import Missed, Rules
-from bridge.service.schedules.timing import Timing, tick_id
+from bridge.service.schedules.timing import Tick, Timing, tick_id
 from bridge.settings.roles import Role
 from bridge.settings.settings import Settings
 from bridge.store.kept.schedules import MOST, Lease, Lost
@@ -216,15 +216,18 @@ async def test_schedule_that_meets_a_bug_shows_as_failed_until_it_is_planned(
     assert (type(failed), status.state) == (Failed, OK)
 
 
+@pytest.mark.parametrize("is_sent", [True, False])
 async def test_schedule_that_was_planned_while_the_clock_was_ahead_ticks_on_once_it_is_right(
-    bench: Bench, schedule: Schedule
+    bench: Bench, schedule: Schedule, *, is_sent: bool
 ) -> None:
-    """What two hours ahead leave in Redis: a position, the latest tick, and when it is to be planned next."""
+    """What two hours ahead leave in Redis: a position, the latest tick, perhaps a tick that RabbitMQ has not taken, and
+    when it is to be planned next."""
     await schedule.put(every="1s", overlap="skip")
     await bench.plan()
     now_ms, keys, store = await bench.now_ms(), bench.schedules.stored._keys, bench.pools.default.context.store
     ahead_ms = now_ms + 120 * MINUTE_MS
-    await bench.change(schedule.name, position_ms=ahead_ms, last_ms=ahead_ms)
+    unsent = () if is_sent else (Tick(ahead_ms, ahead_ms),)
+    await bench.change(schedule.name, position_ms=ahead_ms, last_ms=ahead_ms, unsent=unsent)
     await store.command("ZADD", keys.schedule_wakes, ahead_ms, schedule.name)
     await store.command("SET", keys.schedule_clock, ahead_ms)
     sent = (await schedule.look())["sent"]
@@ -232,6 +235,7 @@ async def test_schedule_that_was_planned_while_the_clock_was_ahead_ticks_on_once
     async with asyncio.timeout(20):
         while (await schedule.look())["sent"] == sent:
             await loop.run_once()
+    assert float(await store.command("ZSCORE", keys.schedule_wakes, schedule.name)) < now_ms + MINUTE_MS
     await schedule.call("DELETE")
 
 
