@@ -39,6 +39,7 @@ _REST_S: Final = 2.1
 """A process that uses a topic within two seconds after another one has removed it does not list the topic again."""
 _LETTERS: Final = 10
 _LOOK_S: Final = 0.2
+_RECORDED_S: Final = 5.0  # the ack of a moment ago; a call of Redis that fails is tried again a second later
 
 Kind = Callable[[int], Awaitable[None]]
 """Sends messages. Gets its number, which no other work of the load has."""
@@ -187,9 +188,16 @@ class Load:
         emptied = max((at for at, event in enumerate(events) if event.what is What.EMPTIED), default=-1)
         since = {event.message_id for event in events[emptied + 1 :] if event.what is What.SENDING}
         sent = self._history.counts(What.SENDING) + self._history.counts(What.BESIDE)
-        for topic, message_id in (one for subscriber in self._subscribers for one in subscriber.recorded):
+        for topic, message_id in [one for subscriber in self._subscribers for one in subscriber.recorded]:
             if message_id not in since or sent[message_id] > 1:
                 continue  # Redis has lost the ack, or the id may be of several messages
-            found = await self._api.insist("GET", f"/v1/topics/{topic}/messages/{message_id}")
-            if found.status_code == OK and found.json()["state"] in ("waiting", "ready", "leased"):
-                self._findings.append(f"{message_id} of {topic} is {found.json()['state']} after its recorded ack")
+            if await self._lives(topic, message_id):
+                await asyncio.sleep(_RECORDED_S)
+                if state := await self._lives(topic, message_id):
+                    self._findings.append(f"{message_id} of {topic} is {state} after its recorded ack")
+
+    async def _lives(self, topic: str, message_id: str) -> str:
+        """Returns the state of a live message; empty: it has ended, or Redis does not know it."""
+        found = await self._api.insist("GET", f"/v1/topics/{topic}/messages/{message_id}")
+        state = str(found.json()["state"]) if found.status_code == OK else ""
+        return state if state in ("waiting", "ready", "leased") else ""
