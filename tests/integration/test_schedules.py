@@ -235,7 +235,7 @@ async def test_schedule_that_was_planned_while_the_clock_was_ahead_ticks_on_once
     async with asyncio.timeout(20):
         while (await schedule.look())["sent"] == sent:
             await loop.run_once()
-    assert float(await store.command("ZSCORE", keys.schedule_wakes, schedule.name)) < now_ms + MINUTE_MS
+    assert float(str(await store.command("ZSCORE", keys.schedule_wakes, schedule.name))) < now_ms + MINUTE_MS
     await schedule.call("DELETE")
 
 

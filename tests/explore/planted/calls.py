@@ -45,7 +45,7 @@ PLANTED: Final = (
     ),
     Planted(
         name="an ack by id ends a message that nobody has received",
-        changes=(Change("ack", "if never and epoch == 'delivered' then return answer('not_leased', r) end", ""),),
+        changes=(Change("ack", "if asks and not may_be_received(r) then return answer('not_leased', r) end", ""),),
         mended="89c6825b",
         scenario="use an id again",
         promise="2.",
@@ -91,7 +91,9 @@ PLANTED: Final = (
         name="a move forgets the delivery in place of a lease copy",
         changes=(
             Change(
-                "change", "r[LAST] = math.max(r[LAST], due)\n", "r[LAST], r[DELIVERED] = math.max(r[LAST], due), nil\n"
+                "change",
+                "r[DUE], r[LAST] = due, math.max(r[LAST], due)\n",
+                "r[DUE], r[LAST], r[DELIVERED] = due, math.max(r[LAST], due), nil\n",
             ),
         ),
         mended="48dd31c1",
