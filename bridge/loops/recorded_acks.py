@@ -78,7 +78,7 @@ class AckListener:
                     case AckVerdict.ACKED:
                         acked(topic, outcome.found.ended_ms - outcome.found.due_ms)
                     case AckVerdict.STALE | AckVerdict.NOT_LEASED:
-                        ACKS_REFUSED.add(topic, outcome.verdict)
+                        ACKS_REFUSED.labels(outcome.verdict).inc()
                     case AckVerdict.UNKNOWN:
                         pass  # a client may name any topic, so it is not counted by topic
                     case _:

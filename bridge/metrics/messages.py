@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from bridge.metrics import lateness
-from bridge.metrics.registry import histogram
+from bridge.metrics.registry import counter, histogram
 from bridge.metrics.topics import ByReason, ByTopic
 
 LATE_MS: Final = 100
@@ -19,10 +19,8 @@ RELEASED: Final = ByTopic("released", "Copies released into a ready queue by the
 RELEASED_LATE: Final = ByTopic("released_late", f"Copies released more than {LATE_MS} ms after their due moment")
 DELIVERED: Final = ByTopic("delivered", "Deliveries over HTTP")
 ACKED: Final = ByTopic("acked", "Messages recorded as acknowledged")
-ACKS_REFUSED: Final = ByReason(
-    "acks_refused",
-    "Acks published by AMQP consumers that ended no message",
-    ("stale", "not_leased"),
+ACKS_REFUSED: Final = counter(
+    "acks_refused", "Acks published by AMQP consumers that ended no message: stale or not_leased", "reason"
 )
 DELETED: Final = ByTopic("deleted", "Messages deleted")
 EXPIRED: Final = ByTopic("expired", "Messages that expired")

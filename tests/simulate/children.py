@@ -23,7 +23,7 @@ from tests.simulate.store import PrivateRedis
 
 _FOLDER: Final = Path(".local/simulate")
 
-_MOST_CPU_S: Final = 300
+_MOST_CPU_S: Final = 60
 _MOST_BYTES: Final = 4 << 30
 """The limits of one simulation: a defect may make one that never ends. A minute of load takes some 5 s and 0.2 GiB."""
 

@@ -48,7 +48,7 @@ def test_seed_has_one_trace_at_any_addresses_of_memory() -> None:
     assert one == other
 
 
-@pytest.mark.parametrize("name", ["a message has any number of deliveries", "a record leaves its former index"])
+@pytest.mark.parametrize("name", ["a message has any number of deliveries", "a tombstone is forgotten at once"])
 def test_planted_defect_is_found(name: str) -> None:
     assert _simulate("--planted", name, "--seeds", "1-3", "--seconds", "20")[name]
 
