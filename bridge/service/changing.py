@@ -140,6 +140,7 @@ class Changing:
             policy,
             now_ms=now_ms,
             due_ms=_due_ms(change, now_ms),
+            instant=change.delay_ms is None,
             keep_body_max=keep_body_max(self._settings, policy),
             seen=record.version if as_seen else "",
         )
@@ -179,6 +180,7 @@ def change_step(
     *,
     now_ms: float,
     due_ms: int | None,
+    instant: bool,
     keep_body_max: int = 0,
     seen: str = "",
     only_later: bool = False,
@@ -186,10 +188,10 @@ def change_step(
     """Decides how to change a waiting message. If the content stays and the live copy arrives early enough, only the
     record changes. Otherwise a successor is published. Pure.
 
-    `due_ms`: the new due moment in Unix ms; None: the due moment stays. `keep_body_max`: a body of more bytes is not
-    kept in Redis. `seen`: the only version of the record (`Record.version`) that the step may change; empty: any
-    version. `only_later`: if the record's due moment is later than `due_ms` when the step runs, the record's due moment
-    stays.
+    `due_ms`: the new due moment in Unix ms; None: the due moment stays. `instant`: `due_ms` was given as an
+    instant, and not as a delay. `keep_body_max`: a body of more bytes is not kept in Redis. `seen`: the only version of
+    the record (`Record.version`) that the step may change; empty: any version. `only_later`: if the record's due moment
+    is not before `due_ms` when the step runs, the record's due moment stays.
 
     Raises:
         BodyNotKept: the change needs a successor, and the body was neither given nor kept.
@@ -204,7 +206,7 @@ def change_step(
         record,
         seen=seen,
         due_ms=due_ms,
-        instant=change.delay_ms is None,
+        instant=instant,
         only_later=only_later,
         ttl_ms=change.ttl_ms,
         max_retry=change.max_retry,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import cast
 
@@ -15,7 +16,7 @@ from bridge.broker.client.channel import Channel
 from bridge.loops.audit import Audit
 from bridge.loops.watch import Watch
 from bridge.model.message import Envelope, State
-from bridge.model.values import Draft, Policy, Release
+from bridge.model.values import Draft, IfExists, Policy, Release
 from bridge.service.pulling import lease_copies
 from bridge.service.service import Service
 from tests.forked_bridge import PATIENCE
@@ -135,7 +136,7 @@ async def right(service: Service) -> None:
     await service.lookup.get_many(TOPIC, ["unknown"])
 
 
-def draft(topic: str, message_id: str, **when: int) -> Draft:
+def draft(topic: str, message_id: str, **when: object) -> Draft:
     return Draft(topic=topic, id=message_id, envelope=Envelope(body=b"1"), **when)  # type: ignore[arg-type]
 
 
@@ -247,6 +248,21 @@ async def test_lease_that_was_extended_beside_a_step_lasts_for_the_extension(sta
             await ahead(service)
         began_s = monotonic()
         await service.settling.extend(topic, "it", receipt=None, lease_ms=2_500)
+        await right(service)
+        assert await pulled(service, topic) == ["it"]
+        assert monotonic() - began_s >= 2.5
+
+
+async def test_message_that_was_extended_while_the_clock_was_ahead_comes_after_its_delay(stage: Stage) -> None:
+    topic = f"{TOPIC}-upsert"
+    async with running(stage, **PATIENCE) as service:
+        await service.sending.send(draft(topic, "first"))
+        await pulled(service, topic)
+        await ahead(service)
+        await service.sending.send(draft(topic, "it", delay_ms=1_000))
+        began_s = monotonic()
+        later = draft(topic, "it", delay_ms=2_500, max_wait_ms=HOUR_MS, if_exists=IfExists.EXTEND)
+        await service.upserting.send(replace(later, envelope=Envelope(body=b"2")))
         await right(service)
         assert await pulled(service, topic) == ["it"]
         assert monotonic() - began_s >= 2.5

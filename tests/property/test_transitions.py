@@ -861,7 +861,9 @@ class Transitions(RuleBasedStateMachine):
         name = record.id
         message = Message(record=record, envelope=Envelope(body=b""))
         due_ms = self.world.now_ms + delay_ms
-        step = change_step(self.world.records, message, Change(), Policy(), now_ms=self.world.now_ms, due_ms=due_ms)
+        step = change_step(
+            self.world.records, message, Change(), Policy(), now_ms=self.world.now_ms, due_ms=due_ms, instant=True
+        )
         self.perform_step(name, step, record, twice=twice, dies=dies)
 
     @precondition(lambda self: self.reads(State.WAITING))
@@ -907,6 +909,7 @@ class Transitions(RuleBasedStateMachine):
             Policy(),
             now_ms=now_ms,
             due_ms=due_ms,
+            instant=True,
             keep_body_max=1_000,
             seen=record.version if as_seen else "",
             only_later=only_later,

@@ -158,7 +158,7 @@ class Changes:
         message = Message(record=record, envelope=read_envelope(looked))
         policy = await self._topics.policy(target.topic)
         due_ms = max(bulk.due_ms, int(now_ms))
-        return change_step(self._records, message, Change(), policy, now_ms=now_ms, due_ms=due_ms)
+        return change_step(self._records, message, Change(), policy, now_ms=now_ms, due_ms=due_ms, instant=True)
 
 
 def _waits(target: Target, record: Record) -> bool:

@@ -68,7 +68,7 @@ class Extending:
         record, last = message.record, drafts[-1]
         policy = await self._topics.used(record.topic)
         now_ms = ceil(self._store.clock.now_ms())
-        due_ms = extended_ms(record.created_ms, record.due_ms, drafts, now_ms)
+        due_ms, instant = extended(record.created_ms, record.due_ms, drafts, now_ms)
         change = Change(
             envelope=None if is_same(message.envelope, last.envelope) else last.envelope,
             ttl_ms=last.ttl_ms,
@@ -82,6 +82,7 @@ class Extending:
             policy,
             now_ms=now_ms,
             due_ms=due_ms,
+            instant=instant,
             keep_body_max=keep_body_max(self._settings, policy),
             only_later=True,
         )
@@ -95,17 +96,17 @@ class Extending:
                 assert_never(outcome.verdict)
 
 
-def extended_ms(created_ms: int, due_ms: int, drafts: Sequence[Draft], now_ms: int) -> int:
-    """Returns the due moment after these sends, in Unix ms. Pure.
+def extended(created_ms: int, due_ms: int, drafts: Sequence[Draft], now_ms: int) -> tuple[int, bool]:
+    """Returns the due moment after these sends, in Unix ms, and whether a draft gave it as an instant. Pure.
 
     It is the latest of `due_ms` and the moments that the drafts ask for. A draft's longest wait limits its moment, and
     counts from `created_ms`. `created_ms`, `due_ms`: the moments of the waiting message.
     """
     asked = [
         min(
-            now_ms + (draft.delay_ms or 0) if draft.deliver_at_ms is None else draft.deliver_at_ms,
-            created_ms + (draft.max_wait_ms or 0),
+            (now_ms + (draft.delay_ms or 0), False) if draft.deliver_at_ms is None else (draft.deliver_at_ms, True),
+            (created_ms + (draft.max_wait_ms or 0), False),
         )
         for draft in drafts
     ]
-    return max(due_ms, *asked)
+    return max((due_ms, False), *asked)

@@ -5,7 +5,8 @@
 --       seen: the version that the caller has seen; '': the epoch and the nonce are enough.
 --       next_epoch '': there is no successor; the live copy arrives early enough, and the checkpoint holds it.
 --       arrives_ms: when the successor reaches the checkpoint. due_ms '': as it is. instant '1':
---       it was given as an instant, and not by a delay. only_later '1': never earlier.
+--       it was given as an instant, and not by a delay. only_later '1': never earlier. A moment that stays is an
+--       instant if it was one.
 --       ttl_ms: counts from the due moment; '': the time to live moves with it. max_retry '': as it is.
 --       new_labels: lines; '-': as they are. content '1': the envelope is that of the successor, which has new content.
 --       by: who asks, as in _record.lua.
@@ -41,7 +42,7 @@ elseif next_epoch or due ~= r[DUE] then
   note(r, ARGV[20], WAS_MOVED, next_epoch and arrives - now or -1, '')
 end
 r[EXPIRES], r[MAX_RETRY], r[LABELS] = expires, max_retry, labels
-if ARGV[12] ~= '' then r[TERM] = ARGV[13] == '1' and due > now or nil end
+if ARGV[12] ~= '' and not (ARGV[14] == '1' and due == r[DUE]) then r[TERM] = ARGV[13] == '1' and due > now or nil end
 if ARGV[18] == '1' then
   free(r)
   keep(r, ARGV[19])
