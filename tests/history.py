@@ -27,6 +27,7 @@ class History:
         self.accepted_count = 0
         self.acked: set[str] = set()  # the messages with an answered ack
         self.steps = 0  # of the clock of Redis
+        self.ahead_ms = 0  # how far the clock of Redis is ahead of ours
         self.emptyings = 0  # of Redis: odd while one goes on
 
     def note(self, message_id: str, what: What, *, due_ms: int = 0, attempt: int = 0, asked_ms: int = 0) -> None:
@@ -42,6 +43,7 @@ class History:
     def clock(self, offset_ms: int) -> None:
         """Notes that the clock of Redis is that far ahead of ours from now on."""
         self.steps += 1
+        self.ahead_ms = offset_ms
         self.note("", What.CLOCK, due_ms=offset_ms)
 
     def emptying(self) -> None:
