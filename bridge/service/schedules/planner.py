@@ -83,12 +83,11 @@ class Planner:
         # Timelines name the token that asked for the schedule. This task plans no other schedule.
         who = schedule.progress.who
         log_scope.enter_token(log_scope.NOBODY if who in NO_TOKEN_OF else who)
-        schedule = _not_ahead(schedule, lease.now_ms)
         if not schedule.progress.unsent:
-            schedule = await self._decided(lease, schedule)
+            schedule = await self._decided(lease, _not_ahead(schedule, lease.now_ms))
         if schedule.progress.unsent:
             schedule = await self._sent(lease, schedule)
-        await self._save(lease, schedule, leave=True)
+        await self._save(lease, _not_ahead(schedule, lease.now_ms), leave=True)
 
     async def _decided(self, lease: Lease, schedule: Schedule) -> Schedule:
         """Decides which of the next ticks are sent, and saves these as unsent. Returns the schedule."""
@@ -155,11 +154,10 @@ class Planner:
 
 
 def _not_ahead(schedule: Schedule, now_ms: int) -> Schedule:
-    """Returns the schedule. If it is planned too far because a clock was ahead, its position is set back to now. Then
-    the unsent ticks of the time ahead are decided again once that time comes."""
-    progress, latest_ms = schedule.progress, latest_position_ms(schedule.spec.rules, now_ms)
-    if progress.position_ms <= latest_ms:
+    """Returns the schedule. If it is planned too far because a clock was ahead, its position is set back to now. Ticks
+    of the time ahead that have a message are not sent again."""
+    progress = schedule.progress
+    if progress.position_ms <= latest_position_ms(schedule.spec.rules, now_ms):
         return schedule
     log.warning("schedule.was_ahead", name=schedule.name, ahead_ms=progress.position_ms - now_ms)
-    unsent = tuple(tick for tick in progress.unsent if tick.at_ms <= latest_ms)
-    return schedule.but(position_ms=now_ms, last_ms=min(progress.last_ms, now_ms), unsent=unsent)
+    return schedule.but(position_ms=now_ms, last_ms=min(progress.last_ms, now_ms))

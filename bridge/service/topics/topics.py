@@ -120,11 +120,13 @@ class Topics:
         Raises:
             StoreUnavailable: Redis did not answer.
         """
-        read_ms, listed = self._store.clock.now_ms(), await self._list.read()
+        listed = await self._list.read()
         if not listed.removed:
             return listed.names
+        await self._store.learn_clock()
+        looked_ms = self._store.clock.now_ms()
         relisted = await self._relist(listed.removed)
-        await self._list.forget_removed(read_ms)
+        await self._list.forget_removed(looked_ms)
         return sorted({*listed.names, *relisted})
 
     async def known(self, topic: str) -> None:

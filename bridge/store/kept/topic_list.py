@@ -51,6 +51,7 @@ class TopicList:
 
     async def remove(self, topic: str) -> None:
         """Takes the topic off the list, and marks it as removed."""
+        await self._store.learn_clock()
         # The mark comes first: without it nobody would look for later messages.
         await self._store.command("ZADD", self._removed, ceil(self._store.clock.now_ms()), topic)
         await self._store.command("SREM", self._key, topic)
