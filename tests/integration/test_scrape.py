@@ -103,8 +103,8 @@ async def test_scrape_asks_redis_in_round_trips_of_a_hundred_topics(topic: Topic
 
     topics = len((await topic.client.get("/v1/topics")).json()["topics"])
     before = await round_trips()
-    # Of the pool of fresh topics one more may be made meanwhile.
-    assert await round_trips() - before in {ceil(topics / AT_ONCE), ceil((topics + 1) / AT_ONCE)}
+    # Of the pool of fresh topics one more may be made meanwhile. Topics that were just removed are looked at once more.
+    assert ceil(topics / AT_ONCE) <= await round_trips() - before <= ceil((topics + 1) / AT_ONCE) + 1
 
 
 async def test_scrape_shows_the_process_and_what_it_works_with(topic: Topic) -> None:
