@@ -77,10 +77,8 @@ class AckListener:
                 match outcome.verdict:
                     case AckVerdict.ACKED:
                         acked(topic, outcome.found.ended_ms - outcome.found.due_ms)
-                    case AckVerdict.STALE | AckVerdict.NOT_LEASED:
+                    case AckVerdict.STALE | AckVerdict.NOT_LEASED | AckVerdict.UNKNOWN:
                         ACKS_REFUSED.labels(outcome.verdict).inc()
-                    case AckVerdict.UNKNOWN:
-                        pass  # a client may name any topic, so it is not counted by topic
                     case _:
                         assert_never(outcome.verdict)
             consumer.ack(done)

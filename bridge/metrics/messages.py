@@ -20,7 +20,7 @@ RELEASED_LATE: Final = ByTopic("released_late", f"Copies released more than {LAT
 DELIVERED: Final = ByTopic("delivered", "Deliveries over HTTP")
 ACKED: Final = ByTopic("acked", "Messages recorded as acknowledged")
 ACKS_REFUSED: Final = counter(
-    "acks_refused", "Acks published by AMQP consumers that ended no message: stale or not_leased", "reason"
+    "acks_refused", "Acks published by AMQP consumers that ended no message, by reason", "reason"
 )
 DELETED: Final = ByTopic("deleted", "Messages deleted")
 EXPIRED: Final = ByTopic("expired", "Messages that expired")

@@ -39,8 +39,8 @@ def client_context(ca: Path | None, cert: Path | None, key: Path | None, names: 
 
 @cache
 def system_context() -> ssl.SSLContext:
-    """Returns the context that trusts the system's authorities. The process makes it once, as it takes 20 ms. Nobody
-    may change it."""
+    """Returns the context that trusts the system's authorities. The process makes it once, as it takes 20 ms. All
+    callers share it."""
     return ssl.create_default_context()
 
 

@@ -11,6 +11,7 @@ import pytest
 from aio_pika.abc import AbstractIncomingMessage
 
 from bridge.broker.publications import Publication, Route
+from bridge.metrics.registry import REGISTRY
 from bridge.model.errors import BrokerUnavailable
 from bridge.model.message import Envelope, State, Target
 from bridge.model.values import Draft, IfExists, Policy, Release
@@ -40,18 +41,34 @@ async def record_ack(service: Service, amqp: Amqp, got: AbstractIncomingMessage,
         await pause()
 
 
+def refused(reason: str) -> float:
+    """How many acks have ended no message so far, by the metric of this process."""
+    return REGISTRY.get_sample_value("delaybridge_acks_refused_total", {"reason": reason}) or 0.0
+
+
 def replacement(topic: str, *, delay_ms: int) -> Draft:
     return replace(draft(topic, delay_ms=delay_ms), envelope=Envelope(body=b'"new"'), if_exists=IfExists.REPLACE)
 
 
 async def test_recorded_ack_of_a_replaced_message_does_not_end_its_waiting_replacement(stage: Stage) -> None:
-    topic = "replaced"
+    topic, before = "replaced", refused("not_leased")
     async with running(stage, **PATIENCE) as service, consumer(stage) as amqp:
         await send(service, draft(topic, delay_ms=100))
         got = await amqp.take(f"ready.{topic}")
         sent = await service.upserting.send(replacement(topic, delay_ms=5_000))
         await record_ack(service, amqp, got)
+        assert refused("not_leased") == before + 1
         await comes_once(service, topic, not_before_ms=sent.message.record.due_ms, body=b'"new"')
+
+
+async def test_recorded_ack_of_an_unknown_id_is_counted(stage: Stage) -> None:
+    async with running(stage, **PATIENCE) as service, consumer(stage) as amqp:
+        await send(service, draft("known", delay_ms=100))
+        got = await amqp.take("ready.known")
+        before = refused("unknown")
+        await amqp.publish("delay.done", "known", b"", message_id="nobody")
+        await record_ack(service, amqp, got)
+        assert refused("unknown") == before + 1
 
 
 async def test_recorded_ack_with_the_moment_of_creation_does_not_end_a_released_replacement(stage: Stage) -> None:

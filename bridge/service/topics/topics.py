@@ -121,11 +121,11 @@ class Topics:
             StoreUnavailable: Redis did not answer.
         """
         listed = await self._list.read()
-        if not listed.removed:
+        if not listed.marked:
             return listed.names
         await self._store.learn_clock()
         looked_ms = self._store.clock.now_ms()
-        relisted = await self._relist(listed.removed)
+        relisted = await self._relist(sorted({*listed.marked} - {*listed.names}))
         await self._list.forget_removed(looked_ms)
         return sorted({*listed.names, *relisted})
 

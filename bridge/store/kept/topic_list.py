@@ -22,11 +22,11 @@ _MARKED_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The list of topics as read at one moment. `names`: sorted. `removed`: topics that are marked as removed, and not
-    on the list."""
+    """The list of topics as read at one moment. `names`: sorted. `marked`: topics with the mark of a removal, also
+    those that are on the list again."""
 
     names: list[str]
-    removed: list[str]
+    marked: list[str]
 
 
 class TopicList:
@@ -46,8 +46,7 @@ class TopicList:
         on_list, marked = await self._store.commands(
             [("SMEMBERS", self._key), ("ZRANGEBYSCORE", self._removed, "-inf", "+inf")]
         )
-        names = texts(on_list)
-        return Listed(sorted(names), sorted(set(texts(marked)) - set(names)))
+        return Listed(sorted(texts(on_list)), texts(marked))
 
     async def remove(self, topic: str) -> None:
         """Takes the topic off the list, and marks it as removed."""
