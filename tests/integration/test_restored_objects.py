@@ -184,7 +184,7 @@ async def test_unroutable_dead_letters_are_delivered_once_their_exchange_is_back
 async def test_letters_of_a_deleted_queue_are_a_finding_until_they_have_one_or_are_gone(own: Own, topic: Topic) -> None:
     # Redis also lists two messages that need no dead queue: a time to live has passed, and a target took nothing.
     ended = topic.beside("ended")
-    await ended.send(id="late", ttl="1s")
+    await ended.send(id="late", ttl="8s")
     await ended.pull_one(lease="1s")
     headers: Any = {"x-delay-exchange": "", "x-delay-routing-key": "nowhere"}
     await own.amqp.publish("delay", f"0.0.0.0.0.0.2.{ended.name}", b"1", headers, message_id="targeted")
