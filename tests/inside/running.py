@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -56,7 +57,7 @@ class Gate:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun: list[list[str]] = []
         self.done = 0
-        self._read: dict[int, tuple[str, int]] = {}  # topic and copies, by delivery tag
+        self._read: dict[int, tuple[str, int, float]] = {}  # topic, copies and moment, by delivery tag
         self.reached = asyncio.Event()
         self._open = asyncio.Event()
         process = Batches.process
@@ -72,7 +73,7 @@ class Gate:
         add = DueQueue.add
 
         def counting(due: DueQueue[Any], due_ms: float, topic: str, held: Any, copies: int = 1) -> None:
-            self._read.setdefault(held.tag, (topic, copies))  # a copy out of a bundle is held once more
+            self._read.setdefault(held.tag, (topic, copies, due_ms))  # a copy out of a bundle is held once more
             add(due, due_ms, topic, held, copies)
 
         monkeypatch.setattr(Batches, "process", waiting)
@@ -80,7 +81,11 @@ class Gate:
 
     def read(self, of: str) -> int:
         """Returns how many copies of a topic the checkpoint has read."""
-        return sum(copies for topic, copies in self._read.values() if topic == of)
+        return sum(copies for topic, copies, _ in self._read.values() if topic == of)
+
+    def is_due(self, of: str) -> bool:
+        """Returns whether all read copies of a topic are due by the clock that the checkpoint uses for this."""
+        return all(due_ms <= monotonic() * 1_000 for topic, _, due_ms in self._read.values() if topic == of)
 
     def open(self) -> None:
         self._open.set()
