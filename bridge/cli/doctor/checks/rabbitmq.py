@@ -139,8 +139,8 @@ CHECKS: Final = (
         number=207,
         title="RabbitMQ blocks publishers",
         cause="A node has an alarm: its memory is above the limit, or its free disk below.",
-        effect="Sends answer 503, and due messages wait. Nothing is lost.",
-        remedy="Free memory or disk, or let consumers catch up.",
+        effect="Sends and pulls answer 503, and due messages wait. Nothing is lost.",
+        remedy="Free memory or disk, or raise the limit. Only AMQP consumers can empty ready queues meanwhile.",
         decide=alarms,
     ),
     Check(
