@@ -71,7 +71,7 @@ def parked_ms(left_ms: float, *, exact: bool) -> int:
 
 
 def short_ms() -> int:
-    """Returns the longest time in ms by which a copy may leave the wheel before its due moment."""
+    """Returns an upper bound, in ms: how long before its due moment a copy may leave the wheel."""
     return LEAD_MS + TENTH_MS
 
 

@@ -281,9 +281,9 @@ def _done(verdict: _Repair) -> str | None:
 
 
 def _excused_ms(verdict: WeighVerdict, ahead_ms: float) -> float:
-    """Returns by how many ms a message may be overdue without being lost. `ahead_ms`: the most ms by which Redis' clock
-    may have jumped ahead since it gave the due moments. After a jump ahead, copies still wait their whole delays, so
-    they seem late by that clock."""
+    """Returns by how many ms a message may be overdue without being lost. `ahead_ms`: an upper bound, in ms: how far
+    Redis' clock has jumped ahead since it gave the due moments. After a jump ahead, copies still wait their whole
+    delays, so they seem late by that clock."""
     match verdict:
         case WeighVerdict.FOUND:
             return ahead_ms

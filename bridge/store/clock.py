@@ -49,9 +49,11 @@ class StoreClock:
 
     @property
     def ahead_ms(self) -> float:
-        """The most ms by which Redis' clock may have jumped ahead since it gave a stored moment, such as a due moment.
-        The value is the sum of all jumps since the process began, minus the lowest sum so far. Jumps of less than a
-        second do not count."""
+        """An upper bound, in ms: how far Redis' clock has jumped ahead since any stored moment, such as a due moment.
+
+        Only jumps of a second or more that this process noticed count. The value is their sum, minus the lowest sum so
+        far. With several servers it is the largest of their values.
+        """
         return max((stepped_ms - lowest_ms for stepped_ms, lowest_ms in self._stepped_ms.values()), default=0.0)
 
     @property

@@ -34,9 +34,9 @@ class ServerState:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inspection:
-    """The reports of all servers. `ahead_ms`: the least and the most by which Redis' clock is ahead of this machine's
-    clock. `buckets`: how many buckets each topic's index has; None: no bridge has set this number yet. `topics`: the
-    names of all topics."""
+    """The reports of all servers. `ahead_ms`: a lower and an upper bound, in ms: how far Redis' clock is ahead of this
+    machine's clock. `buckets`: how many buckets each topic's index has; None: no bridge has set this number yet.
+    `topics`: the names of all topics."""
 
     servers: tuple[ServerState, ...]
     ahead_ms: tuple[float, float]

@@ -156,8 +156,8 @@ def index(properties: Properties, body: bytes) -> Index:
 
 
 def _former_index(body: bytes, at: int, copies: int) -> Index:
-    """Returns the index of a bundle in the former format, which has no second line. Each copy gets the due moment of
-    the earliest copy. `at`: the offset of the first entry. `copies`: how many copies the bundle holds."""
+    """Returns the index of a bundle in the format of earlier versions, which has no second line. Each copy gets the due
+    moment of the earliest copy. `at`: the offset of the first entry. `copies`: how many copies the bundle holds."""
     dues_ms: list[int] = []
     offsets = [at]
     for _ in range(copies):

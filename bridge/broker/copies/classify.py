@@ -122,10 +122,13 @@ class Bundle:
     stranded_ms: int
     waited_ms: int | None = None  # as in `Due`, for the earliest copy
 
-    def stood_ms(self, wall_ms: float) -> float | None:
-        """Returns the least time that the bundle has waited in its queue, in ms; None: unknown. `wall_ms`: now, by this
-        machine's clock. The time stamp in `x-death` says when the bundle came. Redis' clock may have jumped since, and
-        the machines' clocks agree better."""
+    def in_queue_ms(self, wall_ms: float) -> float | None:
+        """Returns how long the bundle has waited in the checkpoint's queue, in ms: a lower bound. None: unknown.
+        `wall_ms`: now, by this machine's clock, in Unix ms.
+
+        `x-death` says, in whole seconds of RabbitMQ's clock, when the bundle left its last slot. The bridge compares
+        that with this machine's clock. Redis' clock may have jumped since then.
+        """
         try:
             died = deaths(self.original.properties.headers)
         except ValueError:

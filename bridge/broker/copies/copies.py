@@ -119,7 +119,7 @@ def clients_id(copy: Copy) -> str:
 
 def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: int) -> Copy:
     """Reads a copy. If an AMQP client left out the id, makes one. If it left out the due or creation moment, takes
-    `now_ms`, which is Unix ms."""
+    `now_ms` (Unix ms)."""
     headers: Mapping[str, Any] = properties.headers or {}
     epoch, nonce = _copy_of(headers)
     sent_ms = now_ms if properties.timestamp_ms is None else properties.timestamp_ms

@@ -29,7 +29,8 @@ class OpenBundle:
     the whole delay of the earliest copy, in ms. None: the copy may have waited less. `parked_kind`: the kind that
     copies get when they go into a new bundle.
 
-    `own_ms` in the methods is now by this process's monotonic clock, in ms. Redis' clock may be set between two calls.
+    `own_ms` in the methods is a moment of this process's monotonic clock, in ms; most often it is now. Redis' clock may
+    be set between two calls.
     """
 
     tag: int
@@ -55,11 +56,11 @@ class OpenBundle:
         new bundle."""
         return round(self._offset_ms / STEP_MS)
 
-    def arrived(self, own_ms: float, now_ms: float, short_ms: int, *, stood_ms: float, step_ms: float) -> None:
-        """Notes that the bundle is opened, and by which clock its copies are taken. `now_ms`: the moment by Redis'
-        clock, in Unix ms. `short_ms`: the most ms by which a copy leaves the wheel early. `stood_ms`: the least time
-        that the bundle has waited in its queue. `step_ms`: by how much Redis' clock has jumped ahead since the due
-        moments were written.
+    def arrived(self, own_ms: float, now_ms: float, short_ms: int, *, in_queue_ms: float, step_ms: float) -> None:
+        """Decides, when the bundle is opened, by which clock its copies are taken. `now_ms`: the moment by Redis'
+        clock, in Unix ms. `short_ms`: an upper bound, in ms: how early a copy leaves the wheel. `in_queue_ms`: how long
+        the bundle has waited in the checkpoint's queue: a lower bound. `step_ms`: by how much Redis' clock has jumped
+        ahead since the due moments were written.
 
         If the earliest copy has waited its whole delay, it was due when the bundle came. If that copy seems to be due
         much later, Redis' clock was set back after the due moments were written. In this case, and after a jump ahead,
@@ -70,7 +71,7 @@ class OpenBundle:
         if self.waited_ms is not None:
             early_ms = self.index.dues_ms[0] - now_ms
             if early_ms > short_ms + STEP_MS:
-                corrected_ms += early_ms - short_ms + stood_ms
+                corrected_ms += early_ms - short_ms + in_queue_ms
             elif step_ms > 2 * STEP_MS:
                 corrected_ms -= step_ms + short_ms
             elif early_ms < -STEP_MS and self.kind is not CopyKind.LEASE:
@@ -96,7 +97,8 @@ class OpenBundle:
         return bisect_right(self.index.dues_ms, moment_ms + _TOGETHER_MS, self._at, self._end) - self._at
 
     def left_ms(self, own_ms: float) -> float:
-        """Returns how many ms are left until the next copy is due."""
+        """Returns how many ms are left until the next copy is due. `own_ms`: the moment to count from, by this
+        process's monotonic clock. Needs a copy that is left; otherwise raises IndexError."""
         return self.index.dues_ms[self._at] - self._now_ms(own_ms)
 
     def due(self, own_ms: float) -> list[Entry]:

@@ -35,8 +35,8 @@ _MOST_DIGITS: Final = 20
 
 @fast_dataclass(frozen=True, slots=True)
 class Submission:
-    """A message to accept. `tag`: the delivery tag. `original`: the message as it was delivered, which is put aside if
-    the bridge can't accept it.
+    """A message to accept. `tag`: the delivery tag. `original`: the message as it was delivered; the bridge puts it
+    aside if it can't accept the message.
 
     `draft`: the message to send; it has no id if the client gave none. `again`: RabbitMQ may have delivered the message
     before. `fingerprint`: a digest of all that the client sent; equal messages have equal fingerprints.

@@ -257,8 +257,8 @@ class Batches:
         return after_fire(self._records, item, cast("Outcome[FireVerdict]", outcome))
 
     def _note_arrival(self, case: Case) -> None:
-        """Adds a callback to the publication of a release, which notes the moment of the publisher confirm. If a caller
-        may wait for the copy's arrival, the callback also notes the arrival in Redis."""
+        """Adds a callback to the publication of a release, which remembers the moment of the publisher confirm. If a
+        caller may wait for the copy's arrival, the callback also stores the arrival in Redis."""
         decision, item = case.decision, case.item
         if not isinstance(decision, Perform) or decision.step.publication.route not in _RELEASES:
             return

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class BundleRefs:
-    """The opened bundles of one channel, by delivery tag. A tag that `opened` has not noted belongs to a single
+    """The opened bundles of one channel, by delivery tag. A tag that was not given to `opened` belongs to a single
     copy."""
 
     def __init__(self, *, most: int) -> None:
@@ -35,7 +35,7 @@ class BundleRefs:
         return tag in self._unfinished
 
     def done(self, tags: Iterable[int]) -> list[int]:
-        """Notes finished copies, by their tags. Returns the tags that can be acknowledged."""
+        """Counts finished copies, by their tags. Returns the tags that can be acknowledged."""
         finished: list[int] = []
         for tag in tags:
             if tag in self._unfinished:
@@ -47,12 +47,12 @@ class BundleRefs:
         return finished
 
     def parked(self, tags: Iterable[int]) -> list[int]:
-        """Notes copies that were put back into the wheel and never read, by their tags. Returns the tags that can be
+        """Counts copies that were put back into the wheel and never read, by their tags. Returns the tags that can be
         acknowledged."""
         return [tag for tag in tags if self._finish(tag)]
 
     def _finish(self, tag: int) -> bool:
-        """Notes one finished copy of a bundle. Returns whether it was the bundle's last unfinished copy."""
+        """Counts one finished copy of a bundle. Returns whether it was the bundle's last unfinished copy."""
         self._unfinished[tag] -= 1
         if self._unfinished[tag]:
             return False

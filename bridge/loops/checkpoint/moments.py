@@ -34,10 +34,10 @@ def ask_at_ms(arrival: Arrival, now_ms: float) -> float:
 
 def first_asked_ms(arrival: Arrival, now_ms: float, ahead_ms: float) -> float:
     """Returns when to open a bundle, or to ask Redis about a copy, that has just left the wheel; Unix ms. `ahead_ms`:
-    the most ms by which Redis' clock may have jumped ahead since it gave the due moments.
+    an upper bound, in ms: how far Redis' clock has jumped ahead since it gave the due moments.
 
     If Redis' clock may have jumped ahead, a copy that seems late may in fact be early. Then returns `now_ms` plus
-    `short_ms()`, the most ms by which a copy leaves the wheel early.
+    `short_ms()`: a copy leaves the wheel at most this early.
     """
     late = isinstance(arrival, Due) and arrival.waited_ms is not None and now_ms - arrival.copy.due_ms > STEP_MS
     return now_ms + short_ms() if late and ahead_ms > STEP_MS else ask_at_ms(arrival, now_ms)

@@ -42,8 +42,8 @@ class OpenedBundles:
         Copies that are far from due go back into the wheel. With bundles switched off, yields all copies. While too
         many copies are unfinished, yields only the bundle. A bundle that can't be read yields one `Unusable`.
 
-        `own_ms`: now, by this process's monotonic clock. `now_ms`: now, by Redis' clock, in Unix ms. `ahead_ms`: the
-        most ms by which Redis' clock may have jumped ahead since it gave the due moments.
+        `own_ms`: now, by this process's monotonic clock. `now_ms`: now, by Redis' clock, in Unix ms. `ahead_ms`: an
+        upper bound, in ms: how far Redis' clock has jumped ahead since it gave the due moments.
         """
         if not self.refs.has_room(bundle.count):
             yield bundle, RETRY_MS
@@ -54,9 +54,9 @@ class OpenedBundles:
             return
         if isinstance(bundle, Bundle):
             late_ms = now_ms - bundle.due_ms
-            stood_ms = bundle.stood_ms(time() * 1_000) if abs(late_ms) > STEP_MS else 0
-            step_ms = step_of(late_ms, stood_ms, ahead_ms)
-            opened.arrived(own_ms, now_ms, short_ms(), stood_ms=stood_ms or 0, step_ms=step_ms)
+            in_queue_ms = bundle.in_queue_ms(time() * 1_000) if abs(late_ms) > STEP_MS else 0
+            step_ms = step_of(late_ms, in_queue_ms, ahead_ms)
+            opened.arrived(own_ms, now_ms, short_ms(), in_queue_ms=in_queue_ms or 0, step_ms=step_ms)
             self.refs.opened(opened.tag, opened.left)
             self._open[opened.tag] = opened
         asked_ms = own_ms + early_ms(opened.kind)
@@ -85,12 +85,12 @@ class OpenedBundles:
         self._parking.end()
 
 
-def step_of(late_ms: float, stood_ms: float | None, ahead_ms: float) -> float:
+def step_of(late_ms: float, in_queue_ms: float | None, ahead_ms: float) -> float:
     """Estimates by how many ms Redis' clock has jumped ahead since a bundle's due moments were written; 0: it may not
     have jumped. `late_ms`: by how many ms the bundle is late by Redis' clock.
 
-    `stood_ms`: the least time that the bundle has waited in its queue; None: unknown. `ahead_ms`: the sum of the jumps
-    ahead that this process has noticed, which limits the result. A bundle may also be late because RabbitMQ was down,
-    as that writes `x-death` late.
+    `in_queue_ms`: how long the bundle has waited in the checkpoint's queue, in ms: a lower bound. None: unknown.
+    `ahead_ms`: the sum of the jumps ahead that this process has noticed, which limits the result. A bundle may also be
+    late because RabbitMQ was down: then RabbitMQ writes `x-death` late.
     """
-    return 0 if stood_ms is None else max(0, min(late_ms - stood_ms, ahead_ms))
+    return 0 if in_queue_ms is None else max(0, min(late_ms - in_queue_ms, ahead_ms))

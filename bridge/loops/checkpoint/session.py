@@ -72,7 +72,7 @@ class Session:
         return self._held.copies()
 
     async def run(self) -> NoReturn:
-        """Consumes and processes the checkpoint's copies until the channel is lost.
+        """Runs until the channel is lost: consumes the checkpoint's queue, and processes its copies.
 
         Raises:
             Unavailable: the channel is lost, or a server is away.

@@ -63,7 +63,7 @@ SHORT_MS = 200
 
 def test_clock_that_was_set_ahead_brings_no_copy_before_its_delay_has_passed() -> None:
     opened = bundle(0, 700, 30_000, waited_ms=30_000)
-    opened.arrived(0, NOW_MS + HOUR_MS, SHORT_MS, stood_ms=0, step_ms=HOUR_MS)
+    opened.arrived(0, NOW_MS + HOUR_MS, SHORT_MS, in_queue_ms=0, step_ms=HOUR_MS)
 
     assert [left_ms for _, left_ms in opened.far(0)] == [30_000 + SHORT_MS]
     assert opened.parked_kind is CopyKind.CHECKED
@@ -74,7 +74,7 @@ def test_clock_that_was_set_ahead_brings_no_copy_before_its_delay_has_passed() -
 
 def test_late_bundle_without_a_step_is_late() -> None:
     opened = bundle(0, 30_000, 7_000_000, waited_ms=30_000)
-    opened.arrived(0, NOW_MS + HOUR_MS, SHORT_MS, stood_ms=0, step_ms=2_000)
+    opened.arrived(0, NOW_MS + HOUR_MS, SHORT_MS, in_queue_ms=0, step_ms=2_000)
 
     assert [left_ms for _, left_ms in opened.far(0)] == [7_000_000 - HOUR_MS]
     assert len(opened.due(0)) == 2
@@ -83,7 +83,7 @@ def test_late_bundle_without_a_step_is_late() -> None:
 
 def test_copy_that_is_taken_before_it_is_due_tells_no_wait() -> None:
     opened = bundle(0, 30_000, waited_ms=60_000)
-    opened.arrived(0, NOW_MS, SHORT_MS, stood_ms=0, step_ms=0)
+    opened.arrived(0, NOW_MS, SHORT_MS, in_queue_ms=0, step_ms=0)
 
     opened.rest(0)
     assert (opened.waited_by_ms(NOW_MS), opened.waited_by_ms(NOW_MS + 30_000)) == (60_000, None)
@@ -91,7 +91,7 @@ def test_copy_that_is_taken_before_it_is_due_tells_no_wait() -> None:
 
 def test_clock_that_was_set_back_does_not_hold_copies_of_a_bundle_that_has_stood() -> None:
     opened = bundle(0, 30_000, waited_ms=30_000)
-    opened.arrived(0, NOW_MS - HOUR_MS, SHORT_MS, stood_ms=10_000, step_ms=0)
+    opened.arrived(0, NOW_MS - HOUR_MS, SHORT_MS, in_queue_ms=10_000, step_ms=0)
 
     assert [left_ms for _, left_ms in opened.far(0)] == [20_000 + SHORT_MS]
     assert len(opened.due(0)) == 1
@@ -99,8 +99,8 @@ def test_clock_that_was_set_back_does_not_hold_copies_of_a_bundle_that_has_stood
 
 def test_bundles_of_one_clock_are_parked_together() -> None:
     later, ahead, same = (bundle(0, 30_000, waited_ms=30_000) for _ in range(3))
-    later.arrived(0, NOW_MS, SHORT_MS, stood_ms=0, step_ms=0)
-    ahead.arrived(0, NOW_MS + HOUR_MS, SHORT_MS, stood_ms=0, step_ms=HOUR_MS - 5_000)
-    same.arrived(250, NOW_MS + 250, SHORT_MS, stood_ms=0, step_ms=0)
+    later.arrived(0, NOW_MS, SHORT_MS, in_queue_ms=0, step_ms=0)
+    ahead.arrived(0, NOW_MS + HOUR_MS, SHORT_MS, in_queue_ms=0, step_ms=HOUR_MS - 5_000)
+    same.arrived(250, NOW_MS + 250, SHORT_MS, in_queue_ms=0, step_ms=0)
 
     assert later.clock == same.clock != ahead.clock

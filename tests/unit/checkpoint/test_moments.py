@@ -53,9 +53,9 @@ def test_copy_that_seems_late_waits_for_the_shortness_of_the_wheel(due_in_ms: in
 
 
 @pytest.mark.parametrize(
-    ("died_ms", "stood_ms"), [(NOW_MS - 10_000, 9_000), (NOW_MS, 0), (NOW_MS + 5_000, 0), (None, None)]
+    ("died_ms", "in_queue_ms"), [(NOW_MS - 10_000, 9_000), (NOW_MS, 0), (NOW_MS + 5_000, 0), (None, None)]
 )
-def test_bundle_tells_how_long_it_has_certainly_stood(died_ms: int | None, stood_ms: int | None) -> None:
+def test_bundle_tells_how_long_it_has_certainly_stood(died_ms: int | None, in_queue_ms: int | None) -> None:
     died: dict[str, Any] = {"queue": "delay.000d-00h-00m-01s", "reason": "expired", "count": 1}
     if died_ms is not None:
         died["time"] = datetime.fromtimestamp(died_ms / 1_000, UTC)
@@ -63,7 +63,7 @@ def test_bundle_tells_how_long_it_has_certainly_stood(died_ms: int | None, stood
         "0.0.0.0.0.0.1.!plain-bundle.orders", x_death=[died], x_delay_bundle=2, x_delay_due=NOW_MS - 7_200_000
     )
     assert isinstance(bundle, Bundle)
-    assert bundle.stood_ms(NOW_MS) == stood_ms
+    assert bundle.in_queue_ms(NOW_MS) == in_queue_ms
 
 
 def test_a_lease_copy_is_held_until_its_lease_ends() -> None:

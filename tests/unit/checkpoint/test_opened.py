@@ -145,7 +145,7 @@ HOUR_MS = 3_600_000
 
 
 @pytest.mark.parametrize(
-    ("late_ms", "stood_ms", "ahead_ms", "step_ms"),
+    ("late_ms", "in_queue_ms", "ahead_ms", "step_ms"),
     [
         (HOUR_MS, 0, 2 * HOUR_MS, HOUR_MS),
         (HOUR_MS, 0, 60_000, 60_000),
@@ -157,9 +157,9 @@ HOUR_MS = 3_600_000
     ],
 )
 def test_step_is_what_neither_the_queue_nor_an_outage_explains(
-    late_ms: float, stood_ms: float | None, ahead_ms: float, step_ms: float
+    late_ms: float, in_queue_ms: float | None, ahead_ms: float, step_ms: float
 ) -> None:
-    assert step_of(late_ms, stood_ms, ahead_ms) == step_ms
+    assert step_of(late_ms, in_queue_ms, ahead_ms) == step_ms
 
 
 def test_late_bundle_is_taken_by_the_clock_that_wrote_it_after_a_step(parked: Parked) -> None:
