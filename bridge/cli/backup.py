@@ -41,11 +41,12 @@ _STANDARD: Final = Path("-")
 
 @app.command()
 def backup(file: _File, *, json: _Json = False, pool: _Pool = DEFAULT) -> None:
-    """Write messages, policies, subscriptions and hashes of tokens to a file.
+    """Write the messages, policies, schedules, subscriptions and tokens of a pool to a file.
 
     Each line of the file is one JSON object. The command reads only from Redis, and the bridge may keep running.
-    Settings come from the environment (BRIDGE_…). The backup lacks each body that Redis does not keep. Exit code 1: a
-    body is missing, or Redis did not answer.
+    Settings come from the environment (BRIDGE_…). The file has lmstfy's tokens and receivers' secrets in clear text; of
+    the bridge's own tokens it has hashes. The file lacks each body that Redis does not keep. Exit code 1: a body is
+    missing, or Redis did not answer.
     """
     settings = settings_of(pool)
     configure(settings)  # otherwise warnings would be printed into the output
@@ -62,9 +63,9 @@ def backup(file: _File, *, json: _Json = False, pool: _Pool = DEFAULT) -> None:
 def restore(file: _File, *, json: _Json = False, pool: _Pool = DEFAULT) -> None:
     """Restore a backup: each waiting message waits again until it is due.
 
-    Each dead letter is in its queue again. The command changes no message that already exists, so it can be repeated.
-    Settings come from the environment (BRIDGE_…). Exit code 1: the file is damaged, a body is missing, or a server did
-    not answer.
+    Each dead letter is in its dead-letter queue again. The command changes no message that already exists, so it can be
+    repeated. Settings come from the environment (BRIDGE_…). Exit code 1: the file is damaged, a body is missing, or a
+    server did not answer.
     """
     whole = read_settings()
     settings = pool_of(whole, pool)

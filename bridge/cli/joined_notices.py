@@ -44,7 +44,7 @@ class JoinedNotices:
         return Notices(self._pipes[place][1].send, self._notices.watchdog_s)
 
     def started(self, place: int) -> None:
-        """Notes that the parent has forked the worker at this place."""
+        """Remembers that the parent has forked the worker at this place."""
         self._silent_from_s[place] = monotonic() + self._start_s
 
     def stopping(self) -> None:

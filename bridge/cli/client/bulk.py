@@ -66,7 +66,7 @@ def bulk(
 ) -> None:
     """Delete, move, run now or replay all messages that match.
 
-    Only `move` takes --delay or --deliver-at. The command ends with 1 if a message could not be changed.
+    Only `move` takes --delay or --deliver-at. Exit code 1: a message could not be changed.
     """
     wanted: dict[str, Any] = {
         "topic": topic,

@@ -75,7 +75,8 @@ def get(
 def timeline(api: Api, output: Output, topic: Topic, message_id: MessageId) -> None:
     """Show what happened to a message.
 
-    The bridge keeps its last 16 transitions as long as its record. A note says if older transitions are missing.
+    The bridge keeps a message's last 16 transitions for as long as the message's record. A note says if older
+    transitions are missing.
     """
     answer = api.call("GET", message_path(topic, message_id, "/timeline"))
     output.rows(answer.items(), STEPS)
@@ -118,7 +119,7 @@ def delete(
 ) -> None:
     """Delete a message.
 
-    If the command ends with 0 before the message is due, no consumer gets it.
+    If the command ends with exit code 0 before the message is due, no consumer gets the message.
     """
     query = {"release": "true" if release else None}
     headers = {"If-Match": ascii_header("--if-match", if_match)}

@@ -16,7 +16,7 @@ _LONGEST_CELL: Final = 60  # characters; `get` and `--json` show all of a body
 
 
 class View(Protocol):
-    """Prints texts, which hold no control characters."""
+    """Prints texts. Callers pass no text with control characters."""
 
     def fields(self, fields: Mapping[str, str]) -> None:
         """Prints one object, a line for each field."""

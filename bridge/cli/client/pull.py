@@ -41,8 +41,8 @@ def pull(
 ) -> None:
     """Take ready messages under a lease.
 
-    A message is delivered again, unless `delaybridge ack` acknowledges it before its lease ends. Without a ready
-    message the command prints nothing and ends with 0.
+    A message is delivered again, unless `delaybridge ack` acknowledges it before its lease ends. If no message is
+    ready, the command prints nothing; the exit code is 0.
     """
     wanted = {"max": most, "wait": number_or_text(wait), "lease": number_or_text(lease)}
     if len(topics) == 1:

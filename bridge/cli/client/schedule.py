@@ -90,7 +90,7 @@ def set_schedule(
         int | None, typer.Option(metavar="N", help="With --missed all: the most of them, the latest.")
     ] = None,
     overlap: Annotated[
-        str | None, typer.Option(metavar="WAY", help="allow; or skip a tick whose former one has not ended.")
+        str | None, typer.Option(metavar="WAY", help="allow; or skip a tick whose previous one has not ended.")
     ] = None,
     ttl: Annotated[str | None, typer.Option(metavar="DURATION", help="Time to live of each message.")] = None,
     max_retry: Annotated[int | None, typer.Option(metavar="N", help="Failed deliveries that are retried.")] = None,
@@ -164,7 +164,7 @@ def apply(
 
 @command(app)
 def pause(api: Api, output: Output, name: _Name) -> None:
-    """Pause a schedule. No tick fires once the command has ended with 0."""
+    """Pause a schedule. No tick fires once the command has ended with exit code 0."""
     output.show(api.call("POST", _path(name, "/pause")))
 
 
@@ -195,7 +195,7 @@ def backfill(
 
 @command(app)
 def remove(api: Api, output: Output, name: _Name) -> None:
-    """Remove a schedule. Messages of former ticks stay."""
+    """Remove a schedule. Messages of past ticks stay."""
     output.show(api.call("DELETE", _path(name)))
 
 

@@ -84,8 +84,8 @@ def send(
 ) -> None:
     """Send a message, due now or later.
 
-    Prints the message. It is durable as soon as the command ends with 0. If a send failed, repeat it with the same
-    --id, or with the same --idempotency-key.
+    Prints the message. Exit code 0: the message is durable. If a send failed, repeat it with the same --id, or with the
+    same --idempotency-key.
     """
     sent = api.call(
         "POST",
