@@ -1,4 +1,4 @@
-"""Defines the states of a part of a bridge, which is a loop or a server. Pure."""
+"""Defines the states that health reports for a loop, for RabbitMQ or for Redis. Pure."""
 
 from __future__ import annotations
 

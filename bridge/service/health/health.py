@@ -38,9 +38,9 @@ NOT_WATCHED: Final[Watching] = _NotWatched()
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
     """The health of one process or pool. `ok`: a send would succeed now, and no finding breaks a promise; False while
-    the process stops. `parts`: the state of the broker, the store and each loop by name, which is "ok" or the reason
-    why not. While the process stops, `process` is a part too. `findings`: what an operator should look at. `policies`:
-    says whether the watch reads RabbitMQ's policies."""
+    the process stops. `parts`: the state of the broker, the store and each loop, by name: "ok", or the reason why not.
+    While the process stops, `process` is a part too. `findings`: what an operator should look at. `policies`: says
+    whether the watch reads RabbitMQ's policies."""
 
     ok: bool
     parts: Mapping[str, str]
