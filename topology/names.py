@@ -13,8 +13,8 @@ TOPIC: Final = re.compile(rf"{_PART}(?:/{_PART})?")
 """A topic: `orders` or `namespace/orders`. It may contain dots, but no `*`, `#` or `!`."""
 
 KIND: Final = re.compile(r"[a-z]{1,20}(?:-(?:bundle|parcel))?")
-"""The kind of a copy: the word after `!` in a routing key, such as `lease` or `retry`. With the suffix, it is a bundle
-of such copies. Earlier versions called a bundle a parcel, and some parcels may wait for months."""
+"""The kind of a copy: the word after `!` in a routing key, such as `lease` or `retry`. A kind that ends in `-bundle` or
+`-parcel` is a bundle of such copies. Earlier versions called a bundle a parcel, and a parcel may wait for months."""
 
 _EXCHANGES: Final = "exchanges"
 

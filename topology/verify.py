@@ -148,8 +148,8 @@ async def _barring(connection: Connection, plan: Plan) -> list[Difference]:
 async def managed(
     management_url: str, vhost: str, plan: Plan, *, often: bool = False, tls: SSLContext | None = None
 ) -> dict[str, list[Difference]]:
-    """Compares the plan with the answers of the management API. Returns the findings by question, which is a path with
-    VHOST in place of the virtual host.
+    """Compares the plan with the answers of the management API. Returns the findings by question. A question is a path
+    of the API with VHOST in place of the virtual host.
 
     `often`: asks only for bindings, policies and the slots with the most expired messages. These answers are small, and
     nothing else can change on existing objects.

@@ -4,7 +4,7 @@ BridgeError
 └── Refused
     ├── NoToken          the request has no token
     ├── InvalidToken     the token is malformed, unknown, expired or revoked; the error does not say which
-    ├── ForeignSite      a page of another site made the request, and the bridge asks for no token
+    ├── ForeignSite      a page of another site made the request, and the bridge requires no token
     │   └── OtherSite    a page of another site made the request with the session of a browser
     ├── NotAllowed       the token lacks the scope, or may not use the topic, whether or not it exists
     ├── TooManyTopics    the topic is new, and the token may make no more topics

@@ -102,8 +102,8 @@ class CopyPublisher:
     async def park_again(
         self, topic: str, kind: CopyKind, entries: Sequence[tuple[Entry, float]]
     ) -> list[BrokerUnavailable | None]:
-        """Packs entries of opened bundles into new bundles, and publishes these. Each entry comes with the rest of its
-        delay, in ms. Returns None or the error for each entry.
+        """Packs entries of opened bundles into new bundles, and publishes the new ones. Each entry comes with the rest
+        of its delay, in ms. Returns None or the error for each entry.
 
         The entries are not decoded, so the topic is not checked and may be removed by now. Its queues are declared when
         the copies are due.

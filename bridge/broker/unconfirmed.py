@@ -1,4 +1,4 @@
-"""Notes the bridge's queues that do not confirm, so that the health names them.
+"""Remembers the bridge's queues that do not confirm, so that the health names them.
 
 A queue without a leader takes no message. No part of the bridge fails because of it. Only calls that need this queue,
 by their topic or their delay, are refused.
@@ -43,7 +43,7 @@ class Unconfirmed:
         self._failures: dict[str, _Failure] = {}  # by queue, the latest last
 
     def note(self, messages: Sequence[Outgoing], errors: Sequence[BrokerUnavailable | None]) -> None:
-        """Notes the answers to a burst. `errors`: for each message None if it is confirmed, or its error."""
+        """Takes the answers to a burst. `errors`: for each message None if it is confirmed, or its error."""
         if not self._failures and errors.count(None) == len(errors):
             return
         self._expire()

@@ -24,7 +24,7 @@ class Answers:
         return self.any and not self._missing and not self._head
 
     def follow(self, data: bytes) -> None:
-        """Notes the next bytes that the broker sends, and where the frames in them end."""
+        """Follows the next bytes that the broker sends, to know where the frames in them end."""
         self.any = True
         size = len(data)
         place = self._missing

@@ -8,4 +8,4 @@ TOKEN_ID: Final = "token_id"
 """The id of the request's token."""
 
 LOGGED_PATH: Final = "logged_path"
-"""The path for the log, where the path itself may contain a secret."""
+"""The path that the log shows in place of the request's path, which may contain a secret."""

@@ -36,8 +36,8 @@ class Installation:
         return [*_sandbox(self.folder, data_dir, readable), str(path)]
 
     def pid(self, launched: int) -> int:
-        """Returns the program's process id. `launched`: the process id of the started command, which is bubblewrap's
-        for a program from a folder."""
+        """Returns the program's process id. `launched`: the process id of the started command. For a program from a
+        folder, that command is bubblewrap."""
         if self.folder is None:
             return launched
         # bubblewrap stays the parent of the program. Process ids in the sandbox are those of this machine.

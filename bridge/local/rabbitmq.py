@@ -105,7 +105,8 @@ class RabbitNode(Server):
     def program(self, name: str) -> list[str]:
         """Returns the command line of one of RabbitMQ's programs, without arguments.
 
-        It names the script below lib, because the scripts in PATH run only as the users root and rabbitmq.
+        It names the script in /usr/lib/rabbitmq/bin, because the scripts in PATH run only as the users root and
+        rabbitmq.
         """
         readable = self._tls.files if self._tls else ()
         path = f"/usr/lib/rabbitmq/bin/{name}"

@@ -46,8 +46,8 @@ async def work(
     at_once: int = 1,
     beside: Sequence[Coroutine[Any, Any, None]] = (),
 ) -> NoReturn:
-    """Repeats `run_once` until the channel is lost or a run fails. `at_once`: how many runs go on at a time. `beside`:
-    further coroutines to run meanwhile; one that fails or returns also ends the work.
+    """Runs until the channel is lost or a run fails: repeats `run_once`. `at_once`: how many runs go on at a time.
+    `beside`: further coroutines to run meanwhile; one that fails or returns also ends the work.
 
     Raises:
         BrokerUnavailable: the channel is lost.

@@ -107,7 +107,7 @@ class Ingress:
         self._arrived.put_nowait(self._read(delivery, now_ms=int(self._clock.now_ms())))
 
     async def _session(self) -> NoReturn:
-        """Consumes the ingress queue over one channel and accepts its messages, until the channel is lost.
+        """Runs until the channel is lost: consumes the ingress queue, and accepts its messages.
 
         Raises:
             Unavailable: the channel is lost, the queue is missing, or Redis did not answer.

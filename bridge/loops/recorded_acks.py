@@ -87,7 +87,7 @@ class AckListener:
             self.status.working()
 
     async def _session(self) -> NoReturn:
-        """Consumes the queue of recorded acks over one channel and records the acks, until the channel is lost.
+        """Runs until the channel is lost: consumes the queue of recorded acks, and records the acks.
 
         Raises:
             BrokerUnavailable: the channel is lost.

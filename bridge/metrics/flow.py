@@ -44,7 +44,8 @@ class Lateness:
 
 
 async def counted_here() -> Mapping[str, Any]:
-    """Returns the counts of this process so far as JSON values, for `summed`."""
+    """Returns how many messages took each step in this process so far, and how late it released them. All are JSON
+    values; `summed` adds them up over processes."""
     by_step: dict[str, dict[str, float]] = {step: {} for step in _COUNTERS.values()}
     lags: list[tuple[float, float]] = []
     names = [*_COUNTERS, f"{_LAG}_bucket"]

@@ -14,7 +14,7 @@ _lateness_ms: Final = Recent[str, deque[float]](_MOST_WINDOWS)
 
 
 def note(topic: str, late_ms: float) -> None:
-    """Notes one release of the topic, `late_ms` after the due moment."""
+    """Remembers one release of the topic, `late_ms` after the due moment."""
     window = _lateness_ms.get(topic)
     if window is None:
         window = deque(maxlen=_LATEST)

@@ -41,7 +41,7 @@ _scripts: Final = _Scripts()
 
 
 def answered(names: Iterable[str], took_s: float) -> None:
-    """Notes a round trip that called these scripts, and took `took_s` seconds."""
+    """Counts a round trip that called these scripts, and measures it: `took_s` seconds."""
     for name in names:
         _scripts[name].seconds.observe(took_s)
 

@@ -41,7 +41,7 @@ class ActionName(StrEnum):
 class Action:
     """One action.
 
-    `who`: the id of the caller's token, or one of the constants above: `NO_TOKEN` if the bridge asks for no token,
+    `who`: the id of the caller's token, or one of the constants above: `NO_TOKEN` if the bridge requires no token,
     `COMMAND_LINE`, or `LMSTFY` for lmstfy's wire, whose tokens have no ids. `name`: the token's name. `target`: the id
     or name of the message, token, schedule or bulk operation that the action is about, or the namespace of lmstfy's
     token. `count`: how many messages the action changed; None if it is not about messages. `done`: False if a server

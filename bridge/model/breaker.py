@@ -74,9 +74,9 @@ class Breaker:
         """Reports a call whose time limit passed. `late_s`: how many seconds after the limit the call ended. Returns
         whether the timeout counts.
 
-        The timeout does not count if this process stood still when the limit passed, because the answer may have come
-        in time. A call that began after such a stall counts, until the server has answered: the timers of a busy
-        machine may always be late.
+        The timeout does not count if this process was paused when the limit passed, because the answer may have come in
+        time. A call that began after such a stall counts, until the server has answered: the timers of a busy machine
+        may always be late.
         """
         self.troubled_s = now_s
         if late_s > STALLED_S:

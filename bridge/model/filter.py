@@ -33,7 +33,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Filter:
-    """The messages that a search or a bulk action is about: those that match all parts. A part that is None or empty
+    """The messages that a search or a bulk action is about: those that match all fields. A field that is None or empty
     matches every message; `reason` and `reason_pattern` are exceptions.
 
     `topic`: a name, or a glob. `due_after_ms`, `due_before_ms`: Unix milliseconds; both bounds are exclusive. `labels`:
@@ -52,7 +52,7 @@ class Filter:
 
     @property
     def one_topic(self) -> str | None:
-        """The name of the topic, if the filter names one; None for a glob."""
+        """The name of the topic, if the filter names one; None for a glob, and without a topic."""
         return None if self.topic is None or globs.ANY in self.topic else self.topic
 
     @property
@@ -73,7 +73,7 @@ class Filter:
 
 
 def to_json(wanted: Filter) -> dict[str, Any]:
-    """Returns the filter as a value for JSON, without the parts that match every message. Moments are Unix
+    """Returns the filter as a value for JSON, without the fields that match every message. Moments are Unix
     milliseconds."""
     parts = {
         "topic": wanted.topic,

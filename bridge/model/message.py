@@ -85,7 +85,7 @@ def taken_id(message_id: str) -> str:
 
 
 UNSET: Final = -1
-"""The retries of a message whose topic's policy is not applied yet (`successors.completed`)."""
+"""Stands for the number of retries of a message until its topic's policy is applied (`successors.completed`)."""
 
 
 class State(IntEnum):

@@ -44,7 +44,7 @@ class Transition:
     `attempt`: how many deliveries were made by then, as the record counts them. `slot`: the queue of the wheel into
     which the transition put the message. A message in a bundle may lie in a neighbouring slot. `late_ms`: how many ms a
     release came after the due moment, or a return came after the lease's end. `token_id`: the caller's token; None if
-    the bridge asked for none or acted by itself. `reason`: the first hundred bytes.
+    the bridge required no token, or acted by itself. `reason`: the first hundred bytes.
     """
 
     at_ms: int

@@ -18,14 +18,14 @@ LONGEST_DEFAULT_BACKOFF_MS: Final = 30 * 86_400_000
 """The longest back-off that a setting may give: 30 days."""
 
 JITTER: Final = 0.25
-"""The default back-off lasts longer by up to this share of itself."""
+"""The largest random addition to a wait of the default back-off, as a share of the wait."""
 
 LARGEST_BODY = 16 * 1024 * 1024
 """The highest value, in bytes, for BRIDGE_MAX_BODY, a token's limit, and a topic's limit on kept bodies."""
 
 
 class IfExists(StrEnum):
-    """The action of a send whose id a live message has."""
+    """What a send does if a live message already has its id."""
 
     SAME = "same"  # answers with that message, and refuses a send of another body: it is no repeated send
     KEEP = "keep"  # answers with that message, whatever it is
@@ -78,7 +78,7 @@ class Leased:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """The changes to a waiting message. A part that is None stays as it is. At most one of `delay_ms` and
+    """The changes to a waiting message. A field that is None stays as it is. At most one of `delay_ms` and
     `deliver_at_ms` is set.
 
     `envelope`: the whole new content. `ttl_ms` counts from the due moment. `labels`: as one text, a line `key=value`

@@ -1,4 +1,4 @@
-"""Notes in Redis that copies have reached their ready queues. Callers in any process wait for these notes.
+"""Stores in Redis that copies have reached their ready queues. Callers in any process wait for these notes.
 
 A note lasts two seconds and is only a hint. If it is missing, nothing is lost: the message is accepted, and a pull
 finds it a moment later.
@@ -26,7 +26,7 @@ class StoredArrivals:
         self._keys = keys
 
     async def note(self, copies: Sequence[Copy]) -> None:
-        """Notes that these copies are in their ready queues."""
+        """Stores in Redis that these copies are in their ready queues."""
         await self._store.commands(
             [("SET", self._keys.arrival(copy.topic, copy.id), copy.epoch, "PX", _KEPT_MS) for copy in copies]
         )

@@ -1,4 +1,4 @@
-"""Notes the answers of scripts that this version has no rule for: counts them, logs them, and keeps them for the watch.
+"""Counts and logs the answers of scripts that this version has no rule for, and remembers them for the watch.
 
 Only a fault of the bridge gives such an answer. No code acts on the answer: the message is neither acknowledged nor
 dropped.
@@ -37,7 +37,8 @@ class Unnamed:
         self._logged_s: dict[Kind, float] = {}
 
     def note(self, answer: NoRule, title: str) -> UnnamedVerdict:
-        """Notes one answer, and returns the error for its caller. `title`: names the server that answered."""
+        """Counts and logs one answer, remembers it, and returns the error for its caller. `title`: names the server
+        that answered."""
         kind, now_s = Kind(answer.script_name, answer.verdict), monotonic()
         UNNAMED.labels(kind.script_name).inc()
         if kind in self.latest_s or len(self.latest_s) < _MOST:

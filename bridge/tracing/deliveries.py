@@ -60,7 +60,7 @@ class DeliverySpan:
         self._span.set_attribute(attribute, value)
 
     def fail(self, error_type: str, reason: str) -> None:
-        """Notes in the span that its operation has failed."""
+        """Marks the span's operation as failed."""
         self._span.set_attribute("error.type", error_type)
         self._span.set_status(Status(StatusCode.ERROR, reason))
 

@@ -36,8 +36,8 @@ def deliveries(process: str) -> Deliveries:
 
 def resource_of(process: str) -> Resource:
     """Returns the OpenTelemetry resource of this process. Environment variables (`OTEL_…`) override the service name
-    and the instance id. `process`: the name of this worker process, which is added to an instance id from a variable;
-    empty if it is the only one."""
+    and the instance id. `process`: the name of this worker process; empty if it is the only one. If a variable gives
+    the instance id, this name is added to the id."""
     given = OTELResourceDetector().detect()
     instance = str(given.attributes.get(SERVICE_INSTANCE_ID, uuid4()))
     if process and SERVICE_INSTANCE_ID in given.attributes:

@@ -64,26 +64,27 @@ class KeptFile:
             raise FileUnreadable(f"{self.path} is no file of a migration: {error!r}") from error
 
     def begin(self, vhost: str, exchange: OldExchange, towards: str) -> None:
-        """Notes an exchange before the migration deletes it. `towards`: the type that the exchange gets. The file is on
-        the disk when this method returns."""
+        """Writes an exchange to the file, before the migration deletes it. `towards`: the type that the exchange gets.
+        The file is on the disk when this method returns."""
         kept = self.read(vhost)
         begun = {**kept.begun, exchange.name: Unsettled(exchange=exchange, towards=towards)}
         self._write(vhost, replace(kept, begun=begun))
 
     def end(self, vhost: str, name: str, held: int | None = 0) -> None:
-        """Notes that the exchange exists again. `held`: how many messages the plugin held for it; None: unknown."""
+        """Writes to the file that the exchange exists again. `held`: how many messages the plugin held for it; None:
+        unknown."""
         kept = self.read(vhost)
         begun = {other: one for other, one in kept.begun.items() if other != name}
         counts = {other: count for other, count in kept.held.items() if other != name}
         self._write(vhost, replace(kept, begun=begun, held=counts if held == 0 else {**counts, name: held}))
 
     def pause(self, vhost: str, name: str) -> None:
-        """Notes an exchange before the migration pauses its topic."""
+        """Writes to the file that the exchange's topic is paused, before the migration pauses it."""
         kept = self.read(vhost)
         self._write(vhost, replace(kept, paused=(*kept.paused, name)))
 
     def resume(self, vhost: str, name: str) -> None:
-        """Notes that the exchange's topic is resumed."""
+        """Writes to the file that the exchange's topic is resumed."""
         kept = self.read(vhost)
         self._write(vhost, replace(kept, paused=[one for one in kept.paused if one != name]))
 

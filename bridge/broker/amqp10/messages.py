@@ -49,9 +49,9 @@ _OF_DEATH: Final = ["queue", "reason", "count", "first-time", "last-time", "exch
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The sections before a message's body that the bridge reads. `annotations`: names and values of the message
-    annotations, which RabbitMQ and the client set. `properties`: the values, in the order of AMQP 1.0.
-    `application_properties`: names and values that the client set."""
+    """The values that the bridge reads of an AMQP 1.0 message: three of the sections before its body. `annotations`:
+    names and values of the message annotations, which RabbitMQ and the client set. `properties`: the values, in the
+    order of AMQP 1.0. `application_properties`: names and values that the client set."""
 
     annotations: tuple[tuple[Typed, Typed], ...] = ()
     properties: tuple[Typed, ...] = ()

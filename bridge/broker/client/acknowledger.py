@@ -53,7 +53,8 @@ class Acknowledger:
         return self._window.held
 
     def delivered(self, tag: int) -> None:
-        """Notes a delivery. Callers note the deliveries of the channel in the order of their tags."""
+        """Takes note of a delivery, which is unacknowledged from now on. Callers pass the channel's deliveries in the
+        order of their tags."""
         self._window.delivered(tag)
 
     def ack(self, tags: Iterable[int]) -> None:
@@ -71,7 +72,7 @@ class Acknowledger:
         self._close_if_retired()
 
     def requeue(self, tag: int) -> None:
-        """Requeues a delivery at its former place in the queue.
+        """Requeues a delivery at its old position in the queue.
 
         Raises:
             BrokerUnavailable: the channel is closed, and RabbitMQ redelivers it.

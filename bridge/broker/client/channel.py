@@ -120,13 +120,14 @@ class Channel:
         """Takes the oldest message of the queue. If the caller is cancelled, the bridge requeues the message.
 
         Raises:
-            Unread: RabbitMQ closed the channel over an earlier get, and has not read this one.
+            GetNotRead: RabbitMQ closed the channel over an earlier get, and has not read this one.
         """
         return await self._gets.get(queue)
 
     async def consume(self, queue: str, received: Received, tag: str, cancelled: Cancelled = lambda: None) -> None:
-        """Calls `received` with each delivery until `cancel` or `forget`. `tag`: a consumer tag from `new_tag`.
-        `cancelled`: called if RabbitMQ cancels the consumer."""
+        """Begins to consume the queue, and returns when RabbitMQ has answered. The channel calls `received` with each
+        delivery, until `cancel` or `forget`. `tag`: a consumer tag from `new_tag`. `cancelled`: called if RabbitMQ
+        cancels the consumer."""
         self._consumers[tag.encode()] = (received, cancelled)
         try:
             await self.rpc(Basic.Consume(queue=queue, consumer_tag=tag))

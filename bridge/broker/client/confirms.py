@@ -51,14 +51,14 @@ class Confirms:
         return errors
 
     def confirmed(self, tag: int, *, multiple: bool) -> None:
-        """Notes an ack of the broker for one tag; `multiple`: for all tags up to it."""
+        """Takes an ack of the broker for one tag; `multiple`: for all tags up to it."""
         for answered in self._up_to(tag) if multiple else (tag,):
             self._open.pop(answered, None)
         if not self._open and self._all_answered is not None and not self._all_answered.done():
             self._all_answered.set_result(None)
 
     def refused(self, tag: int, *, multiple: bool) -> None:
-        """Notes a nack of the broker for one tag; `multiple`: for all tags up to it."""
+        """Takes a nack of the broker for one tag; `multiple`: for all tags up to it."""
         for answered in self._up_to(tag) if multiple else (tag,):
             if answered in self._open:
                 self._errors[answered - self._last - 1] = BrokerUnavailable("RabbitMQ refused the message with a nack")
@@ -66,7 +66,8 @@ class Confirms:
         self.confirmed(tag, multiple=multiple)
 
     def returned(self, message_id: str | None, reason: str) -> None:
-        """Notes that a message is unroutable. RabbitMQ also confirms such a message, after it has returned it."""
+        """Takes the broker's return of an unroutable message. RabbitMQ also confirms such a message, after it has
+        returned it."""
         if message_id in self._ids:
             error = Unroutable(f"RabbitMQ returned the message, no queue takes it: {reason}")
             self._errors[self._ids.index(message_id)] = error

@@ -43,8 +43,8 @@ class BreakerOpen(BrokerUnavailable):
 
 @asynccontextmanager
 async def translated(limit_s: float | None = None) -> AsyncIterator[None]:
-    """Turns RabbitMQ's refusals, the errors of a connection that can't be opened, and a passed time limit into
-    `BrokerUnavailable` or `QueueMissing`."""
+    """Raises only `BrokerUnavailable` or `QueueMissing` for what goes wrong with RabbitMQ within the context: a
+    refusal, a connection that can't be opened or is lost, or a passed time limit. `limit_s` None: no time limit."""
     try:
         async with TimeLimit(limit_s):
             yield
@@ -117,7 +117,7 @@ class BrokerConnection:
 
     @property
     def replaced(self) -> int:
-        """How many lost connections were followed by another one."""
+        """How many times a new connection took the place of a lost one."""
         return max(0, self.generation - 1)
 
     @property
@@ -218,7 +218,7 @@ class BrokerConnection:
 
     @asynccontextmanager
     async def asking(self, limit_s: float) -> AsyncIterator[GuardedCall]:
-        """Runs one call that the broker has to answer within `limit_s` seconds. Errors of the call become
+        """A context for one call that the broker has to answer within `limit_s` seconds. Errors of the call become
         BrokerUnavailable or QueueMissing. The breaker may refuse the call.
 
         Do not nest this context: the breaker allows one call at a time when it is half open.
@@ -256,8 +256,8 @@ class BrokerConnection:
         return self._raw is not None and self._raw.transport.is_blocked
 
     def doubt(self) -> None:
-        """Sets the breaker's moment of the latest trouble to now: a call was not made, because the broker would not
-        take it. The breaker's state does not change."""
+        """Tells the breaker that a call was not made, because the broker would not take it. This sets the moment of the
+        latest trouble to now. It does not open the breaker."""
         self._breaker.troubled_s = monotonic()
 
     async def drop(self, generation: int | None = None) -> None:

@@ -57,7 +57,7 @@ class _ConsumerChannel:
 class Consumer:
     """Calls `received` for each delivery, with at most `prefetch` unacknowledged deliveries on a channel.
 
-    A consumer may have several channels, and consumes on the latest one. A former channel closes when its deliveries
+    A consumer may have several channels, and consumes on the latest one. An older channel closes when its deliveries
     are acknowledged or requeued. All channels together have at most one and a half times `prefetch` unacknowledged
     deliveries.
     """
@@ -161,10 +161,10 @@ class Consumer:
         This tests the node. A node that is cut off from the other nodes keeps its consumers and delivers nothing, but
         accepts no new consumer.
 
-        The former channel closes later, which brings back lost messages. If a queue's leader ends, messages on their
-        way to the consumer may be lost. The next leader counts them as delivered (rabbitmq-server #15473). RabbitMQ
-        finds the loss when it sends the consumer another message. Otherwise it requeues the lost messages when the
-        channel closes.
+        The old channel closes later, which brings back lost messages. If a queue's leader ends, messages on their way
+        to the consumer may be lost. The next leader counts them as delivered (rabbitmq-server #15473). RabbitMQ finds
+        the loss when it sends the consumer another message. Otherwise it requeues the lost messages when the channel
+        closes.
         """
         former, raw = self._channels[-1], await self._connection.channel()
         try:

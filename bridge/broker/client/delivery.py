@@ -39,7 +39,7 @@ def acknowledge(deliveries: Iterable[Delivery]) -> None:
 
 
 def requeue(delivery: Delivery) -> None:
-    """Requeues a delivery at its former place. The queue counts the requeue towards its delivery limit. Does nothing on
-    a lost channel, because RabbitMQ redelivers the message."""
+    """Requeues a delivery at its old position in the queue. The queue counts the requeue towards its delivery limit.
+    Does nothing on a lost channel, because RabbitMQ redelivers the message."""
     with suppress(BrokerUnavailable):
         delivery.acknowledger.requeue(delivery.delivery_tag)

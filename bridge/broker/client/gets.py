@@ -36,7 +36,7 @@ class Gets:
         Raises:
             BrokerUnavailable: the channel is closed, or the connection was lost.
             ChannelNotFoundEntity: there is no such queue, and RabbitMQ has closed the channel.
-            Unread: RabbitMQ closed the channel over an earlier get, and has not read this one.
+            GetNotRead: RabbitMQ closed the channel over an earlier get, and has not read this one.
         """
         self._channel.write(frames.get(self._channel.number, queue))
         answer: asyncio.Future[Got] = asyncio.get_running_loop().create_future()
@@ -58,7 +58,8 @@ class Gets:
             answer.set_result((delivery, behind))
 
     def fail(self, error: AMQPError | BrokerUnavailable) -> None:
-        """Ends the unanswered gets, as the channel has ended. Only the oldest one can have named a missing queue."""
+        """Ends the unanswered gets, as the channel has ended. If a get named a missing queue, it is the oldest one; the
+        others then end with `GetNotRead`."""
         for at, answer in enumerate(self._unanswered):
             if answer.done():
                 continue

@@ -45,10 +45,10 @@ class Outgoing:
 
 
 class Answers(Protocol):
-    """Notes which queues do not confirm."""
+    """Remembers which queues do not confirm."""
 
     def note(self, messages: Sequence[Outgoing], errors: Sequence[BrokerUnavailable | None]) -> None:
-        """Notes the answers to a burst: the error of each message, or None. Called when RabbitMQ has answered, and when
+        """Takes the answers to a burst: the error of each message, or None. Called when RabbitMQ has answered, and when
         only some queues have not answered in time."""
         ...
 
@@ -217,7 +217,7 @@ class Publisher:
 
     def _concerns_its_queues(self, began_s: float, others_s: float) -> bool:
         """Whether a burst whose time limit has just passed shows that its queues do not confirm: other bursts were
-        confirmed in the latter half of the wait. False if the process stood still, since the confirms may lie unread.
+        confirmed in the latter half of the wait. False if this process was paused, since the confirms may lie unread.
 
         `began_s`: when the burst was written. `others_s`: when another burst was last confirmed, both in seconds of
         `monotonic()`.

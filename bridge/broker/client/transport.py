@@ -117,7 +117,8 @@ class Transport(asyncio.BufferedProtocol):
 
     @property
     def awaits_cancel_ok(self) -> bool:
-        """Whether RabbitMQ keeps a consumer that it cancels until the client agrees (from 4.3.7 on)."""
+        """Whether this RabbitMQ waits for Cancel-Ok when it cancels a consumer, and keeps the consumer until then (from
+        4.3.7 on)."""
         capabilities = self.server_properties.get("capabilities")
         return isinstance(capabilities, dict) and capabilities.get("accept_consumer_cancel_ok") is True
 

@@ -210,8 +210,8 @@ class Declared:
         return self._young.settles_in_s(_dead_group(topic))
 
     def note_existing(self, topics: Iterable[str]) -> None:
-        """Notes that the ready queues of these topics exist. So the age of these queues is measured from this note, and
-        not from their first use by this process."""
+        """Remembers that the ready queues of these topics exist now. So the age of these queues counts from this call,
+        and not from their first use by this process."""
         for topic in topics:
             self._young.exists(topic)
 
@@ -290,7 +290,7 @@ class Declared:
         return mended
 
     def know_direct(self, topic: str, direct: bool) -> None:
-        """Notes whether a topic has direct release, for the next declare of its queues."""
+        """Remembers whether a topic has direct release, for the next declare of its queues."""
         (self._direct.add if direct else self._direct.discard)(topic)
 
     async def set_direct(self, topic: str, direct: bool) -> None:

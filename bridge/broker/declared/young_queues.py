@@ -31,21 +31,22 @@ class YoungQueues:
         return group in self._begun
 
     def declaring(self, group: str) -> None:
-        """Notes that a declare of the group begins."""
+        """Remembers that a declare of the group begins."""
         self._begun.add(group)
 
     def declared(self, group: str) -> None:
-        """Notes that a declare of the group has succeeded."""
+        """Remembers that a declare of the group has succeeded. The queues' age counts from now."""
         self._begun.discard(group)
         self._declared_s[group] = monotonic() + _SETTLES_AFTER_S
 
     def exists(self, group: str) -> None:
-        """Notes that another process has declared the group, perhaps a moment ago."""
+        """Remembers that another process has declared the group, perhaps a moment ago. The queues' age counts from the
+        first such call."""
         self._found_s.setdefault(group, monotonic() + _SETTLES_AFTER_S)
 
     def old(self, group: str) -> None:
-        """Notes that the group's queues are old, so their confirms count. Changes nothing if this process has declared
-        the group."""
+        """Remembers that the group's queues are old, so their confirms count. Changes nothing if this process has
+        declared the group."""
         self._found_s[group] = 0.0
 
     def forget(self, group: str) -> None:
@@ -55,8 +56,8 @@ class YoungQueues:
             times_s.pop(group, None)
 
     def forget_settled(self, kept: str) -> None:
-        """Forgets all groups whose confirms count, except `kept`. Callers must note a group again before they use
-        it."""
+        """Forgets all groups whose confirms count, except `kept`. Before callers use a group again, they must call
+        `declared`, `exists` or `old`."""
         now_s = monotonic()
         for times_s in (self._declared_s, self._found_s):
             for group in [group for group, settles_s in times_s.items() if settles_s <= now_s and group != kept]:

@@ -17,7 +17,7 @@ from bridge.model.time_limit import TimeLimit
 
 _STEP_S = 5.0
 _UNCOUNTED_S = 0.2
-"""How long a search waits for messages that RabbitMQ does not count yet, because a former search has just requeued
+"""How long a search waits for messages that RabbitMQ does not count yet, because an earlier search has just requeued
 them."""
 
 _WINDOW = 1_000

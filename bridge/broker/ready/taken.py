@@ -37,7 +37,7 @@ class Taken:
         acknowledge([self.message])
 
     def requeue(self) -> None:
-        """Requeues the message at its former place. The queue counts this towards its delivery limit."""
+        """Requeues the message at its old position in the queue. The queue counts this towards its delivery limit."""
         requeue(self.message)
 
 

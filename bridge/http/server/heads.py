@@ -23,8 +23,8 @@ class WrongHead(Exception):
 
 
 class Offered(Protocol):
-    """The connection that owns a `RequestParser`. It can write the head that has just arrived without the offer of
-    another protocol (`Upgrade`)."""
+    """The connection that owns a `RequestParser`. It can return the bytes of the head that has just arrived, with the
+    offer of another protocol (`Upgrade`) left out."""
 
     def without_offer(self) -> bytes:
         """Returns the bytes of the head that has just arrived, without the offer of another protocol."""

@@ -32,7 +32,7 @@ class UnreadAnswers:
         self._pages = asyncio.Semaphore(_PAGES_AT_ONCE)
 
     def note(self, connection: object, size_bytes: int) -> None:
-        """Notes how many bytes of answers the connection's client has not read."""
+        """Remembers how many bytes of answers the connection's client has not read."""
         self._bytes.add(size_bytes - self._held.pop(connection, 0))
         if size_bytes:
             self._held[connection] = size_bytes

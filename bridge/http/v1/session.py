@@ -30,7 +30,7 @@ _KEPT: Final = "Path=/; HttpOnly; SameSite=Strict"
 
 
 class SessionOut(Answer):
-    token_required: Annotated[bool, Meta(description="false: the bridge asks for no token, and everybody may do all")]
+    token_required: Annotated[bool, Meta(description="false: the bridge requires no token, and everybody may do all")]
     token_id: str | None
     name: Annotated[str | None, Meta(description="the token's name")]
     scopes: list[Scope]
@@ -48,7 +48,7 @@ async def open_session(pools: Pools, call: ApiCall) -> Response:
     its token, or with `DELETE /v1/session`. Each token has at most 20 sessions; a further session ends the oldest one.
     A request with the cookie must come from a page of this bridge (403).
 
-    200 without a cookie: the bridge asks for no token, or the request has a session already."""
+    200 without a cookie: the bridge requires no token, or the request has a session already."""
     call.query(NoQuery)
     caller = call.caller
     if caller.token is None or caller.session is not None:

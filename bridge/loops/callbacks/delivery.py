@@ -44,7 +44,7 @@ _RETRY_S = 0.5
 class Delivery:
     """Delivers the messages of one subscription.
 
-    `held_until_s`: the subscription's receiver has asked for no calls until this moment of `monotonic()`.
+    `held_until_s`: the end of the pause that the subscription's receiver has asked for, as a moment of `monotonic()`.
     """
 
     def __init__(
@@ -78,9 +78,11 @@ class Delivery:
     async def deliver(self, leased: Leased) -> None:
         """Calls the receiver, and settles the message by the answer.
 
-        If the subscription has been removed, replaced or ended since the worker read it, requeues the message and stops
-        the worker. If Redis is away, the bridge can't check the subscription; it requeues the message without a call.
-        It also does so while the receiver asks for no calls.
+        In three cases the bridge makes no call. It makes the message due again, and counts no attempt:
+
+        * The subscription was removed, replaced or ended after the worker read it. This also stops the worker.
+        * Redis is away, so the bridge can't check the subscription.
+        * The receiver has asked for a pause. The message is due again when the pause ends.
         """
         message = leased.message
         if not await self._is_current():
@@ -184,14 +186,14 @@ class Delivery:
                 return
 
     def _receiver(self, destination: Destination) -> str:
-        """Returns the name under which a hold is stored: the subscription's id, or a digest of the origin that the
-        message names."""
+        """Returns the name under which a receiver's pause is stored: the subscription's id, or a digest of the origin
+        that the message names."""
         if self._subscription.url is not None:
             return self._subscription.id
         return sha256(destination.url.origin.encode()).hexdigest()[:16]
 
     async def _hold(self, receiver: str, for_ms: int) -> None:
-        """Stores a hold, which all processes obey: the receiver has asked for no calls for the next `for_ms`."""
+        """Stores the receiver's pause, which all processes obey: no calls for the next `for_ms`."""
         if receiver == self._subscription.id:
             self.held_until_s = monotonic() + for_ms / 1_000
         HELD.add(self._topic)

@@ -22,8 +22,8 @@ _RETRY_S = 0.5
 
 
 class Worker:
-    """Pulls messages and calls the receiver until `stop`, or until the process ends its pulls. Then `run` returns once
-    the calls in flight have ended."""
+    """Pulls messages and calls the receiver. `run` lasts until `stop`, or until the process ends its pulls, and then
+    until the calls in flight have ended."""
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ _VERSION: Final = 2
 """The version of the stored request. A bridge that does not know the version must not guess which messages are
 meant."""
 _REASON_WAS_PATTERN: Final = 1
-"""The former version, in which the reason of the filter was always a pattern."""
+"""The earlier version, in which the reason of the filter was always a pattern."""
 
 
 class Operations:

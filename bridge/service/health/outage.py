@@ -27,7 +27,8 @@ class Outage:
         return self._since_s < inf
 
     def seen(self, state: str, now_s: float) -> None:
-        """Notes the result of a probe. `state`: "ok" if a send would succeed, or the reason why not."""
+        """Takes the result of a probe, and logs if the outage begins or ends. `state`: "ok" if a send would succeed, or
+        the reason why not."""
         if state != "ok":
             self._works_since_s = inf
             if not self.lasts:

@@ -69,7 +69,7 @@ class Probed:
     async def result(self) -> Probe:
         """Returns a good result that is at most half a second old, if no call has failed or timed out since its probe
         began. Otherwise returns the result of a probe that began after this call. Takes no longer than a send may take.
-        Notes the result in `outage`."""
+        Passes the result to `outage`."""
         asked_s = monotonic()
         by_s = asked_s + self._within_s
         run = self._latest

@@ -82,14 +82,14 @@ class Status:
         return self._failed
 
     def passed(self) -> None:
-        """Notes that a whole pass went well. Single messages of the pass may have failed."""
+        """Sets the state after a whole pass went well. Single messages of the pass may have failed."""
         if self._is_crash:
             self._troubled_s = -inf
         self._now, self._is_warned = OK, False
         self._recover()
 
     def working(self) -> None:
-        """Notes that the session is open, or that a batch of it went well."""
+        """Sets the state when the session is open, and when a batch of it went well."""
         if not isinstance(self._now, Ok):
             self._troubled_s = monotonic()
             self._now = OK
@@ -97,8 +97,8 @@ class Status:
         self._recover()
 
     def mended(self, items: Iterable[str]) -> None:
-        """Notes that these messages went well, so a bug that concerned one of them is gone. `items`: message ids;
-        iterated only after a bug."""
+        """Sets the state after these messages went well: a bug that concerned one of them is gone. `items`: message
+        ids; iterated only after a bug."""
         if not len(self._at_fault):
             return
         for item in items:
@@ -108,8 +108,8 @@ class Status:
             self._recover()
 
     def waits(self, error: Unavailable) -> None:
-        """Notes that a server is away. If only one of several Redis servers is away, the loop still works on the
-        others. So its state is then `Ok`, unless it shows a bug."""
+        """Sets the state when a server is away. If only one of several Redis servers is away, the loop still works on
+        the others. So its state is then `Ok`, unless it shows a bug."""
         self._recover()
         if not error.partly:
             since_ms = self._now.since_ms if isinstance(self._now, Waiting) else int(time() * 1_000)
@@ -122,8 +122,8 @@ class Status:
             self._is_warned, self._warned_s = True, now_s
 
     def failed(self, error: BaseException, *, item: str = "", **what: object) -> None:
-        """Notes that the loop met a bug. `item`: the id of the message that the bug concerns; empty: it concerns none.
-        `what`: further fields of the log line."""
+        """Sets the state after the loop met a bug, and logs the bug. `item`: the id of the message that the bug
+        concerns; empty: it concerns none. `what`: further fields of the log line."""
         if item:
             self._at_fault.note(item, None)
             what["id"] = item
@@ -142,8 +142,9 @@ class Status:
             log.error("loop.failed", loop=self.name, kind=kind, count=self._failed.count, exc_info=error, **what)
 
     async def attempt(self, once: Callable[[], Awaitable[float | None]]) -> float | None:
-        """Runs a pass or a session, and notes how it ended. Returns how many seconds to wait before the next pass or
-        session; None: for ever. `once`: the pass or session; if it goes well, it returns these seconds or None."""
+        """Runs a pass or a session, and sets the state by how it ended. Returns how many seconds to wait before the
+        next pass or session; None: for ever. `once`: the pass or session; if it goes well, it returns these seconds or
+        None."""
         try:
             pause_s = await once()
         except Unavailable as error:
@@ -182,7 +183,7 @@ class Joined:
 
 
 async def retrying(status: Status, once: Callable[[], Awaitable[float | None]]) -> NoReturn:
-    """Repeats a pass or a session for ever, and notes in `status` how each ends. `once`: runs it, and returns how many
+    """Repeats a pass or a session for ever, and sets `status` by how each ends. `once`: runs it, and returns how many
     seconds to wait before the next; None: for ever."""
     while True:
         pause_s = await status.attempt(once)

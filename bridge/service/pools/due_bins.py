@@ -10,7 +10,8 @@ BINS: Final = 12
 _SPANS_MS: Final = (60_000, 3_600_000, 86_400_000)
 
 EDGES_MS: Final = tuple(span_ms // BINS * (at + 1) for span_ms in _SPANS_MS for at in range(BINS))
-"""The edges for `pages.counts`. Each span ends before the first bin of the next span ends."""
+"""The upper bounds of all bins, in ms from now: twelve of the minute, then of the hour, then of the day. They ascend:
+the minute's last bound (60 s) is below the hour's first one (5 min)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ A_ROUND: Final = 2_000
 """The most entries that one round reads. With more indexes than this, a round reads one entry of each index."""
 
 CALL_COST: Final = 20
-"""The cost of one call about an index. The call takes as much time as to read this many entries."""
+"""The cost of one call about an index, beside the cost of the entries that it reads. The unit of cost is the reading of
+one entry."""
 
 MOST_COST: Final = 20_000
 """The cost after which a page ends, however few messages it has. The first call about each index does not count."""
@@ -44,9 +45,9 @@ class Ask:
 
 
 class Merge:
-    """The merge for one page. `behind`: the position where the previous page ended; None: this is the first page.
-    `a_call`: the most entries that one call reads. `position`: where this page ends so far. `looked`: how many entries
-    were read."""
+    """Merges the indexes for one page of a search. `behind`: the position where the previous page ended; None: this is
+    the first page. `a_call`: the most entries that one call reads. `position`: where this page ends so far. `looked`:
+    how many entries were read."""
 
     def __init__(self, indexes: Iterable[Index], order: Order, behind: Position | None, *, a_call: int) -> None:
         self._descends = order is Order.DESC
@@ -85,7 +86,7 @@ class Merge:
         return [Ask(index, self._cursor(index, reached), limit) for index, reached in short]
 
     def add(self, ask: Ask, part: Part) -> None:
-        """Notes the answer to a request of `asks`."""
+        """Takes the answer to a request of `asks`."""
         topic = ask.index.topic
         self.looked += part.looked
         self._known += [Found(topic, message_id, due_ms, state) for due_ms, message_id, state in part.entries]

@@ -1,4 +1,4 @@
-"""Waits until copies have reached their ready queues. The checkpoint that releases a copy notes its arrival in Redis.
+"""Waits until copies have reached their ready queues. The checkpoint that releases a copy stores its arrival in Redis.
 
 The message of a replay, or of a send to a new topic, passes the checkpoint, perhaps in another process. The caller
 expects that the next pull finds the message.
@@ -35,13 +35,13 @@ class Arrivals:
         self._noting: asyncio.Task[None] | None = None
 
     def note(self, copy: Copy) -> None:
-        """Notes in the background that the copy is in its ready queue."""
+        """Stores in Redis that the copy is in its ready queue. Returns at once, and works in the background."""
         self._arrived.append(copy)
         if self._noting is None or self._noting.done():
             self._noting = background.begin(self._note_all(), "note arrivals")
 
     async def noted(self, copies: Sequence[Copy | Record]) -> list[bool]:
-        """Returns for each copy whether its arrival is noted. For a record in `copies`, asks about the copy that the
+        """Returns for each copy whether Redis has its arrival. For a record in `copies`, asks about the copy that the
         record names.
 
         Raises:
@@ -50,7 +50,7 @@ class Arrivals:
         return await self._stored.noted(copies)
 
     async def until_noted(self, copies: Sequence[Copy]) -> None:
-        """Waits until the arrivals of all copies are noted, but a second at most."""
+        """Waits until Redis has the arrivals of all copies, but a second at most."""
         left, until_s, pause_s = list(copies), monotonic() + WITHIN_S, FIRST_PAUSE_S
         with suppress(StoreUnavailable):
             while left and monotonic() < until_s:

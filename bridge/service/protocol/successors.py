@@ -54,7 +54,8 @@ def first(record: Record, envelope: Envelope, policy: Policy, left_ms: float, *,
 
 
 def completed(copy: Copy, policy: Effective) -> Copy:
-    """Returns the copy. If an AMQP client left out retries or time to live, the topic's policy fills them in."""
+    """Returns the copy with its number of retries and its time to live; the topic's policy gives a value that an AMQP
+    client left out."""
     if copy.epoch and copy.max_retry != UNSET:
         return copy
     lives_ms = policy.ttl_ms if copy.epoch == 0 else None
@@ -134,9 +135,9 @@ def as_recorded(copy: Copy, record: Record) -> Copy:
 
 
 def left_at_most(copy: Copy, record: Record) -> int:
-    """Returns how many ms a copy that left the wheel may still have to wait at most. The result is the time by which a
-    move or an extended lease has put off the copy's due moment, plus `EARLY_AT_MOST_MS`. The bound is needed if the
-    clock of Redis was set back: by that clock, the wait would seem longer than it is."""
+    """Returns an upper bound, in ms: how long a copy that left the wheel still has to wait. The result is the time by
+    which a move or an extended lease has put off the copy's due moment, plus `EARLY_AT_MOST_MS`. The bound is needed if
+    the clock of Redis was set back: by that clock, the wait would seem longer than it is."""
     later_ms = max(record.due_ms, record.lease_until_ms) - copy.due_ms
     return max(0, later_ms) + EARLY_AT_MOST_MS
 
@@ -152,7 +153,7 @@ def later(copy: Copy, now_ms: float, kind: CopyKind) -> Publication:
 
 def in_its_own_life(copy: Copy) -> Publication:
     """Returns the publication of a copy whose id another message has by now, because Redis had lost the copy's record.
-    The copy gets an id of its own, and a header has the former id. It reaches the checkpoint at once."""
+    The copy gets an id of its own, and a header has the old id. It reaches the checkpoint at once."""
     envelope = copy.envelope
     named = replace(envelope, headers={CLIENTS_ID: copy.id, **envelope.headers})
     renamed = replace(copy, id=own_life_id(copy.id, copy.created_ms), envelope=named)

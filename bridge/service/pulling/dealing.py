@@ -55,7 +55,7 @@ class Demand:
         self._looked_s = 0.0
 
     def note(self, now_s: float) -> None:
-        """Notes that a pull of the topic came."""
+        """Counts a pull of the topic that came."""
         self._came_s.append(now_s)
 
     def is_steady(self, now_s: float) -> bool:

@@ -89,7 +89,7 @@ class Pulling:
             dispatcher.wake()
 
     async def finish(self) -> None:
-        """Ends the waits. Returns once this process holds no message: each has its lease copy, or is back in its
+        """Ends the waits. Returns once this process holds no message: each has its lease copy, or is back in its ready
         queue."""
         self.end_waits()
         await self._tools.finish()

@@ -90,8 +90,8 @@ class UnackedLeases:
 
     def fits(self, copy: Copy, lease_ms: int) -> bool:
         """Whether the delivery of this copy may stay unacknowledged: its lease is longer than twice `lease_copy_after`,
-        and its body has at most `LARGEST` bytes. A copy that an AMQP client published has no epoch, so a record could
-        not tell it from other copies."""
+        and its body has at most `LARGEST` bytes. False for a copy that an AMQP client published: it has no epoch, so a
+        record could not tell it from other copies."""
         return copy.epoch > 0 and lease_ms > 2 * self._after_ms and len(copy.envelope.body or b"") <= LARGEST
 
     def add(self, copy: Copy, delivery: Taken, lease_ms: int) -> None:

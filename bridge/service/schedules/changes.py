@@ -118,7 +118,7 @@ class Schedules(LeasedSchedules):
         return schedule
 
     async def remove(self, name: str, check: Check) -> Schedule:
-        """Removes a schedule. Once this returns, no tick fires. Messages of former ticks stay.
+        """Removes a schedule. Once this returns, no tick fires. Messages of past ticks stay.
 
         Raises:
             NotFound: there is no schedule of this name.
@@ -133,7 +133,7 @@ class Schedules(LeasedSchedules):
         return schedule
 
     async def trigger(self, name: str, check: Check) -> Sent:
-        """Sends the message of the schedule now, even if the schedule is paused or the former tick's message has not
+        """Sends the message of the schedule now, even if the schedule is paused or the previous tick's message has not
         ended.
 
         Raises:
@@ -146,10 +146,10 @@ class Schedules(LeasedSchedules):
         return await service.sending.send(schedule.draft(tick_id(name, now_ms), now_ms))
 
     async def _changed(self, lease: Lease, former: Schedule, spec: Spec, who: str) -> Schedule:
-        """Withdraws the planned ticks of the former schedule. Returns the schedule with the progress from which the new
+        """Withdraws the planned ticks of the old schedule. Returns the schedule with the progress from which the new
         spec begins."""
         planned = tuple(sorted({*former.waiting(lease.now_ms), *former.progress.unsent}))
-        # If this process dies here, the former schedule goes on, and sends the ticks again that are withdrawn by then.
+        # If this process dies here, the old schedule goes on, and sends the ticks again that are withdrawn by then.
         await self._save(lease, former.but(unsent=planned, since_ms=lease.now_ms), leave=False)
         withdrawn = await self._withdrawn(former, planned, lease.now_ms)
         changed = former.but(who=who, since_ms=lease.now_ms, unsent=withdrawn, planned=withdrawn, failure="")
@@ -159,7 +159,7 @@ class Schedules(LeasedSchedules):
 
     async def _owing(self, lease: Lease, former: Schedule, changed: Schedule) -> Schedule:
         """Returns the changed schedule, whose new timing begins now. Unless it is paused, it still has to send past
-        ticks of the former timing: ticks that were withdrawn, and ticks that were never planned."""
+        ticks of the old timing: ticks that were withdrawn, and ticks that were never planned."""
         now_ms, progress = lease.now_ms, changed.progress
         passed = tuple(tick for tick in progress.unsent if tick.at_ms <= now_ms)
         if progress.is_paused:

@@ -20,7 +20,8 @@ PAUSE_S: Final = 0.05
 _TRIES: Final = 100
 
 Check = Callable[[Spec], None]
-"""A function that raises an error if the caller may not do this with a schedule of this spec."""
+"""A function that gets a schedule's spec. It raises an error if the caller may not make or change such a schedule, or
+send its message."""
 
 
 class LeasedSchedules:
@@ -106,7 +107,7 @@ def stored_schedules(pools: Pools, *, of_loops: bool = False) -> StoredSchedules
 
 
 async def former_lives(pools: Pools, schedule: Schedule) -> bool:
-    """Whether the message of the schedule's former tick has not ended. Returns False without a look-up if the
+    """Whether the message of the schedule's previous tick has not ended. Returns False without a look-up if the
     schedule's overlap rule allows overlaps.
 
     Raises:

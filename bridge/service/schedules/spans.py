@@ -1,4 +1,4 @@
-"""Defines spans, which note the periods that backfills have covered. Pure."""
+"""Defines spans: the periods that backfills have covered. Pure."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ LEAD_MS: Final = 5_000
 takes over its schedules in less time than this."""
 
 LOOK_MS: Final = 500
-"""How far ahead a tick is sent if it must not overlap the former one. It is short, as the former message may end
-late."""
+"""How far ahead a tick is sent if it must not overlap the previous tick. It is short, as the previous tick's message
+may end late."""
 
 GRACE_MS: Final = 5_000
 """A tick that is late by no more than this does not count as missed."""
@@ -43,7 +43,7 @@ class Missed(StrEnum):
 
 
 class Overlap(StrEnum):
-    """Whether a tick is sent while the message of the former tick has not ended."""
+    """Whether a tick is sent while the message of the previous tick has not ended."""
 
     ALLOW = "allow"
     SKIP = "skip"
@@ -63,7 +63,7 @@ class Rules:
 class Plan:
     """The result of planning. `ticks`: the ticks to send. `position_ms`: the schedule's new position after these ticks
     are sent, in Unix ms. `missed`: how many missed ticks are left out; a lower bound, as planning may not see all of
-    them. `overlapped`: how many ticks are left out because the former tick's message has not ended."""
+    them. `overlapped`: how many ticks are left out because the previous tick's message has not ended."""
 
     ticks: Sequence[Tick]
     position_ms: int
@@ -73,7 +73,7 @@ class Plan:
 
 def plan(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int, *, former_lives: bool) -> Plan:
     """Plans the ticks after `position_ms`, up to a little ahead of `now_ms`. `name`: the schedule's name.
-    `former_lives`: whether the message of the former tick has not ended."""
+    `former_lives`: whether the message of the previous tick has not ended."""
     span = Span(position_ms + 1, now_ms + lead_ms(rules))
     planned = _plan(timing, rules, name, span, now_ms, former_lives=former_lives)
     if len(planned.ticks) > MOST_TICKS:
@@ -83,8 +83,8 @@ def plan(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int,
 
 
 def owed(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int, *, former_lives: bool) -> Plan:
-    """Plans the last ticks of a schedule's former timing, after `position_ms` and up to `now_ms`. The schedule's new
-    timing begins at `now_ms`. `name`: the schedule's name. `former_lives`: whether the message of the former tick has
+    """Plans the last ticks of a schedule's old timing, after `position_ms` and up to `now_ms`. The schedule's new
+    timing begins at `now_ms`. `name`: the schedule's name. `former_lives`: whether the message of the previous tick has
     not ended."""
     return _plan(timing, rules, name, Span(position_ms + 1, now_ms), now_ms, former_lives=former_lives)
 

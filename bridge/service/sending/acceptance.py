@@ -113,7 +113,7 @@ class Acceptance:
         return accepted
 
     def acknowledged(self, accepted: Accepted) -> None:
-        """Notes that the caller has acknowledged the messages in `accepted.done`."""
+        """Remembers that the caller has acknowledged the messages in `accepted.done`."""
         for tag in accepted.done:
             if (item := self._items.get(tag)) is not None:
                 self._left.append(item.note)
@@ -215,8 +215,8 @@ class Acceptance:
 
     async def _send(self, items: Sequence[_Item], accepted: Accepted, done: list[_Item]) -> list[Note]:
         """Sends messages. Adds each message to `done`, or to `accepted.refused` or `accepted.later`. If another message
-        had the id already, gives the message a new id, for a later send. Returns the keys of the intents under the
-        former ids."""
+        had the id already, gives the message a new id, for a later send. Returns the keys of the intents under the old
+        ids."""
         before = [item.tried for item in items]
         for item in items:
             item.tried = True

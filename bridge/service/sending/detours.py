@@ -44,8 +44,8 @@ class Detours:
         self._until_s: deque[float] = deque()
 
     def take(self, topic: str) -> bool:
-        """Returns whether a message for the topic's ready queue goes through the checkpoint. If so, counts the message
-        against the process's limit."""
+        """Returns whether a message for the topic's ready queue goes through the checkpoint. True if that queue is new
+        and the process is below its limit (see the class). Then the message counts against this limit."""
         if not self._declared.unsettled(topic):
             return False
         now_s = monotonic()

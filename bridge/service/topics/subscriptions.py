@@ -74,7 +74,7 @@ class Subscriptions:
 
     async def put(self, subscription: Subscription, maker: Maker | None = None) -> SubscriptionState:
         """Creates or replaces the topic's subscription. All processes use the new subscription within two seconds. No
-        process begins another call for the former subscription. `maker`: a client with a limited number of topics;
+        process begins another call for the replaced subscription. `maker`: a client with a limited number of topics;
         None: no limit."""
         topic = subscription.topic
         await self._topics.used(topic, maker)
@@ -137,13 +137,13 @@ class Subscriptions:
         await self._stored.end(subscription.id, int(self._clock.now_ms()))
 
     async def hold(self, topic: str, receiver: str, for_ms: int) -> None:
-        """Pauses the calls of all processes to a receiver for `for_ms`. `receiver`: the subscription's id; if each
+        """Begins a pause of a receiver: no process calls it for `for_ms`. `receiver`: the subscription's id; if each
         message names its receiver, a digest of the receiver's origin."""
         await self._stored.hold(topic, receiver, for_ms)
 
     async def held_ms(self, topic: str, receiver: str) -> int:
-        """Returns for how many ms calls to the receiver still pause; 0: there is no pause. `receiver`: the
-        subscription's id; if each message names its receiver, a digest of the receiver's origin."""
+        """Returns how many ms the receiver's pause still lasts; 0: there is no pause. `receiver`: the subscription's
+        id; if each message names its receiver, a digest of the receiver's origin."""
         return await self._stored.held_ms(topic, receiver)
 
     async def delivered(self, subscription: Subscription) -> None:

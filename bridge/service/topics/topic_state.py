@@ -13,7 +13,7 @@ from bridge.store.pages import Counts
 _SHOWN: Final = (State.WAITING, State.READY, State.LEASED, State.DEAD)
 _DUE: Final = ("overdue", "minute", "hour", "day", "later")
 DUE_EDGES_MS: Final = (60_000, 3_600_000, 86_400_000)
-"""The edges for `pages.counts`, which separate the values of the metrics' label `due`."""
+"""The upper bounds of the values `minute`, `hour` and `day` of the metrics' label `due`, in ms from now."""
 
 
 def as_shown(counted: Counts, policy: Policy) -> Counts:

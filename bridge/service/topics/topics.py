@@ -140,8 +140,8 @@ class Topics:
             raise _no_topic(topic)
 
     async def read_policies(self) -> list[str]:
-        """Reads the policies of all topics, and notes for the broker which topics have direct release. Returns the
-        topics, sorted.
+        """Reads the policies of all topics, and tells `Declared` which topics have direct release. Returns the topics,
+        sorted.
 
         Raises:
             StoreUnavailable: Redis did not answer.

@@ -154,12 +154,12 @@ class StoredSchedules:
         return next((int(wakes_ms) for _, wakes_ms in scored(next_one)), None)
 
     async def file_is_applied(self) -> bool:
-        """Whether `note_file` has noted that the schedules of a file are in Redis. The schedules may have been changed
-        since."""
+        """Whether Redis has the schedules of a file: `note_file` was called since Redis was last emptied. The schedules
+        may have been changed since."""
         return await self._store.command("GET", self._keys.schedules_file) is not None
 
     async def note_file(self) -> None:
-        """Notes that the schedules of a file are in Redis."""
+        """Stores in Redis that the schedules of a file are there."""
         await self._store.command("SET", self._keys.schedules_file, 1)
 
     def take_call(self, most: int) -> Call[_Taken]:

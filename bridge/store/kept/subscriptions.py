@@ -1,4 +1,4 @@
-"""Keeps subscriptions in Redis, their counters, and their holds: pauses of callbacks that all processes obey.
+"""Keeps subscriptions in Redis, their counters, and the pauses of receivers, which all processes obey.
 
 All subscriptions are in one hash, as JSON by topic. The field `/ended/<id>` says when a receiver ended a subscription,
 and `/version` changes with every write. No topic begins with a slash.
@@ -77,11 +77,11 @@ class StoredSubscriptions:
         await self._store.command("HSET", self._keys.subscriptions, f"/ended/{own_id}", now_ms, _VERSION, token_hex(8))
 
     async def hold(self, topic: str, receiver: str, for_ms: int) -> None:
-        """Stops the callbacks of every process to the receiver for `for_ms`."""
+        """Begins a pause of the receiver: no process calls it for `for_ms`."""
         await self._store.command("SET", self._keys.push_hold(topic, receiver), 1, "PX", for_ms)
 
     async def held_ms(self, topic: str, receiver: str) -> int:
-        """Returns how many ms the hold of the receiver still lasts; 0: there is none."""
+        """Returns how many ms the receiver's pause still lasts; 0: there is no pause."""
         return max(0, whole(await self._store.command("PTTL", self._keys.push_hold(topic, receiver))))
 
     async def tell(self, topic: str, own_id: str, counter: str, **latest: str | int | bytes) -> None:

@@ -1,7 +1,7 @@
-"""Notes in which topics an id may be, for wires whose ids are unique over all topics.
+"""Stores in which topics an id may be, for wires whose ids are unique over all topics.
 
-A wire notes the topic before it sends the message. A note does not prove that the message exists, so a superfluous
-note does no harm.
+A wire stores a note of the topic before it sends the message. A note does not prove that the message exists, so a
+superfluous note does no harm.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ class TopicsById:
         self._keys = keys
 
     async def note(self, message_id: str, topic: str, *, keep_ms: int) -> list[str]:
-        """Notes for at least `keep_ms` that the id may be in the topic. Returns all topics noted for the id."""
+        """Stores in Redis, for at least `keep_ms`, that the id may be in the topic. Returns all topics stored for the
+        id."""
         (topics,) = await self._store.run([self.place(message_id, topic, keep_ms=keep_ms)])
         return sorted(topics)
 
     async def of(self, message_id: str) -> list[str]:
-        """Returns the topics noted for the id."""
+        """Returns the topics stored for the id."""
         return sorted(texts(await self._store.command("SMEMBERS", self._keys.place(message_id))))
 
     async def shorten(self, message_id: str, *, keep_ms: int) -> None:

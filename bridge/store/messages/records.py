@@ -26,7 +26,7 @@ _BEHIND_MS = 60_000
 lasts seconds, and the checkpoint may be behind."""
 
 AHEAD_MS = 5
-"""How much before a message's due moment the checkpoint may ask Redis about it. The checkpoint publishes the message at
+"""How long before a message's due moment the checkpoint may ask Redis about it. The checkpoint publishes the message at
 the due moment. So the question and the waits for a CPU do not make the message late."""
 
 Answer = TypeVar("Answer")
@@ -45,7 +45,8 @@ class NamedBefore(StrEnum):
 
 
 class Claim(NamedTuple):
-    """The values with which a draft claims an id, beside its own. lua/schedule.lua explains them."""
+    """The values with which a draft claims an id, in addition to the draft's own values. lua/schedule.lua explains
+    them."""
 
     id: str
     ttl_ms: int
@@ -157,8 +158,8 @@ class Records:
     ) -> Call[Outcome[of.FireVerdict]]:
         """Asks whether to release a copy. lua/fire.lua explains the arguments.
 
-        `waited_ms`: how many ms the copy was in the wheel, if that was its whole delay; None: unknown. `short_ms`: the
-        most ms by which the wheel brings a copy early.
+        `waited_ms`: how many ms the copy was in the wheel, if that was its whole delay; None: unknown. `short_ms`: an
+        upper bound, in ms: how early the wheel brings a copy.
         """
         own = (*_facts(copy), paused_ms, int(adopt), AHEAD_MS, named, _given(waited_ms), short_ms, self.by())
         return self._call_with(transitions.FIRE, copy.topic, copy.id, own)
@@ -281,9 +282,9 @@ class Records:
         labels: str | None = None,
         envelope: bytes | None = None,
     ) -> Call[Outcome[of.ChangeVerdict]]:
-        """Changes the given parts of a waiting message; None leaves a part as it is. `seen`: changes only this version
-        (`Record.version`); empty: any. `instant`: the caller gave the due moment as an instant, and not as a delay.
-        `only_later`: never moves the due moment to an earlier one. `envelope`: new content, packed; it needs a
+        """Changes the given fields of a waiting message; None leaves a field as it is. `seen`: changes only this
+        version (`Record.version`); empty: any. `instant`: the caller gave the due moment as an instant, and not as a
+        delay. `only_later`: never moves the due moment to an earlier one. `envelope`: new content, packed; it needs a
         successor copy (`next_nonce`)."""
         return self._call(
             transitions.CHANGE,

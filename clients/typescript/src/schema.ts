@@ -28,7 +28,7 @@ export interface paths {
          *     replaced or extended, as `if_exists` asks. 422 for `body`: that message has another body, and `if_exists` is not
          *     given. 503: nothing was promised; send the message again with the same `id`.
          *
-         *     With `if_exists` `replace`, a delivery of the former message goes on, and its ack answers 409. With `extend`, a
+         *     With `if_exists` `replace`, a delivery of the replaced message goes on, and its ack answers 409. With `extend`, a
          *     message that is ready stays as it is, and one that is leased is replaced. If several sends replace or extend a
          *     message at once, the answer is the message after the last of them. Once the message of an id has ended, the id is
          *     free: each of these sends makes a new message.
@@ -723,7 +723,7 @@ export interface paths {
         post?: never;
         /**
          * Remove a schedule
-         * @description Removes a schedule. Once the call is answered, no tick fires. Messages of former ticks stay.
+         * @description Removes a schedule. Once the call is answered, no tick fires. Messages of past ticks stay.
          *
          *     404: there is no schedule of this name.
          */
@@ -1000,7 +1000,7 @@ export interface paths {
          *     its token, or with `DELETE /v1/session`. Each token has at most 20 sessions; a further session ends the oldest one.
          *     A request with the cookie must come from a page of this bridge (403).
          *
-         *     200 without a cookie: the bridge asks for no token, or the request has a session already.
+         *     200 without a cookie: the bridge requires no token, or the request has a session already.
          */
         post: operations["open_session"];
         /**
@@ -1390,7 +1390,7 @@ export interface components {
         };
         /**
          * ExtendRequest
-         * @description Extends a lease. `lease`: how long it lasts at least, from now.
+         * @description A request to extend a lease. `lease`: how long the lease lasts at least, from now.
          */
         ExtendRequest: {
             /** @default null */
@@ -1514,7 +1514,7 @@ export interface components {
         };
         /**
          * ManyRequest
-         * @description Replays or drops dead letters. `max`: how many at most.
+         * @description A request to replay or drop dead letters. `max`: how many at most.
          */
         ManyRequest: {
             /** @default 100 */
@@ -1613,7 +1613,7 @@ export interface components {
         };
         /**
          * Overlap
-         * @description Whether a tick is sent while the message of the former tick has not ended.
+         * @description Whether a tick is sent while the message of the previous tick has not ended.
          * @enum {string}
          */
         Overlap: "allow" | "skip";
@@ -1858,7 +1858,7 @@ export interface components {
             sent: number;
             /** @description missed ticks that were not sent */
             missed_ticks: number;
-            /** @description ticks left out because the former message had not ended */
+            /** @description ticks left out because the previous tick's message had not ended */
             overlapped: number;
             /** @description ticks whose message could not be sent */
             refused: number;
@@ -1927,7 +1927,7 @@ export interface components {
              */
             missed_max?: number;
             /**
-             * @description `skip`: no tick while the message of the former one has not ended
+             * @description `skip`: no tick while the message of the previous tick has not ended
              * @default allow
              */
             overlap?: components["schemas"]["Overlap"];
@@ -1997,7 +1997,7 @@ export interface components {
         };
         /** SessionOut */
         SessionOut: {
-            /** @description false: the bridge asks for no token, and everybody may do all */
+            /** @description false: the bridge requires no token, and everybody may do all */
             token_required: boolean;
             token_id: string | null;
             /** @description the token's name */

@@ -208,7 +208,7 @@ class NackRequest(AckRequest):
 
 
 class ExtendRequest(AckRequest, kw_only=True):
-    """Extends a lease. `lease`: how long it lasts at least, from now."""
+    """A request to extend a lease. `lease`: how long the lease lasts at least, from now."""
 
     lease: Lease
 
@@ -219,6 +219,6 @@ class _MostLetters(Number):
 
 
 class ManyRequest(Request):
-    """Replays or drops dead letters. `max`: how many at most."""
+    """A request to replay or drop dead letters. `max`: how many at most."""
 
     max: _MostLetters = default(100)

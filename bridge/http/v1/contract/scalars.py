@@ -263,12 +263,13 @@ class RoutingKey(AmqpName):
 
 
 def whole(value: Any) -> Any:
-    """Returns the value. Whole numbers written as 3.0 or 3e2 become integers, as JSON Schema counts them."""
+    """Returns the value; a whole number that is written as 3.0 or 3e2 as an integer, because JSON Schema counts it as
+    whole."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def whole_number(value: Any) -> Any:
-    """Returns the value. A text of digits becomes an integer, because all values in a query are text."""
+    """Returns the value; a text of digits as an integer, because all values in a query are text."""
     return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
 
 

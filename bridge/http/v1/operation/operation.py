@@ -95,7 +95,8 @@ class Operation:
 
     @property
     def what(self) -> str:
-        """The operation's name, without the suffix of the form whose path has the namespace as a segment."""
+        """The operation's name without the suffix that `in_both_forms` adds. So both forms of an operation have one
+        name in metrics, in the list of actions and for idempotency keys."""
         return self.name.removesuffix(_IN_NAMESPACE)
 
 

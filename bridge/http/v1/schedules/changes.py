@@ -67,7 +67,7 @@ async def look_at_schedule(pools: Pools, call: ApiCall) -> Response:
 
 
 async def remove_schedule(pools: Pools, call: ApiCall) -> Response:
-    """Removes a schedule. Once the call is answered, no tick fires. Messages of former ticks stay.
+    """Removes a schedule. Once the call is answered, no tick fires. Messages of past ticks stay.
 
     404: there is no schedule of this name."""
     removed = await Schedules(pools).remove(call.schedule, managed(call))

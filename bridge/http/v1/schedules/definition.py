@@ -136,7 +136,7 @@ class ScheduleRequest(Request):
     missed: Annotated[Missed, Meta(description="What becomes of ticks that nobody sent in time")] = Missed.LAST
     missed_max: Annotated[_MostMissed, Meta(description="With `all`: the most of them, the latest")] = default(100)
     overlap: Annotated[
-        Overlap, Meta(description="`skip`: no tick while the message of the former one has not ended")
+        Overlap, Meta(description="`skip`: no tick while the message of the previous tick has not ended")
     ] = Overlap.ALLOW
 
     def __post_init__(self) -> None:

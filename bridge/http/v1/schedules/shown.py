@@ -55,7 +55,7 @@ class ScheduleOut(Answer):
     last_at: Annotated[ShownInstant | None, Meta(description="the latest tick that was sent")]
     sent: Annotated[int, Meta(description="ticks that were sent")]
     missed_ticks: Annotated[int, Meta(description="missed ticks that were not sent")]
-    overlapped: Annotated[int, Meta(description="ticks left out because the former message had not ended")]
+    overlapped: Annotated[int, Meta(description="ticks left out because the previous tick's message had not ended")]
     refused: Annotated[int, Meta(description="ticks whose message could not be sent")]
     failure: Annotated[str | None, Meta(description="why the latest refused tick was refused")]
     created_at: ShownInstant

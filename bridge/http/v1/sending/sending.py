@@ -44,7 +44,7 @@ async def send(pools: Pools, call: ApiCall) -> Response:
     replaced or extended, as `if_exists` asks. 422 for `body`: that message has another body, and `if_exists` is not
     given. 503: nothing was promised; send the message again with the same `id`.
 
-    With `if_exists` `replace`, a delivery of the former message goes on, and its ack answers 409. With `extend`, a
+    With `if_exists` `replace`, a delivery of the replaced message goes on, and its ack answers 409. With `extend`, a
     message that is ready stays as it is, and one that is leased is replaced. If several sends replace or extend a
     message at once, the answer is the message after the last of them. Once the message of an id has ended, the id is
     free: each of these sends makes a new message.

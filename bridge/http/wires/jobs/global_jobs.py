@@ -3,7 +3,7 @@
 A push of a living id moves the job to the push's topic, and a client ends a job by its id alone. In the bridge an id
 belongs to its topic. So before the wire sends a job, it notes in Redis in which topics the id may be. The note only
 shortens the search: if it leads to no living job, all topics are searched. So neither a crash nor a lost note loses a
-job. A process may die during a push, after the send and before it deletes the job in the former topic. Then both jobs
+job. A process may die during a push, after the send and before it deletes the job in the old topic. Then both jobs
 exist until the client repeats the push, or finishes or deletes the id.
 
 The search of all topics finds only messages that these wires sent: the same id in another wire's topic is another
@@ -127,8 +127,8 @@ class GlobalJobs:
         return await self._service.find([topic for topic in topics if caller.sees(topic)], message_id)
 
     async def _elsewhere(self, message_id: str, topic: str, keep_ms: int, caller: Caller) -> dict[str, int]:
-        """Notes that a job with the id is in the topic. Returns the creation times, in Unix ms, of living jobs with the
-        id in other topics, by topic. `keep_ms`: how long Redis keeps the note."""
+        """Stores in Redis that a job with the id is in the topic. Returns the creation times, in Unix ms, of living
+        jobs with the id in other topics, by topic. `keep_ms`: how long Redis keeps the note."""
         noted = await self._service.default.topics_by_id.note(message_id, topic, keep_ms=keep_ms)
         found = await self._seen([other for other in noted if other != topic], message_id, caller)
         return {

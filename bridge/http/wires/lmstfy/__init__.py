@@ -3,15 +3,15 @@
 A queue of a namespace is the topic `namespace/queue`. `tries` is the number of deliveries, which is `max_retry` + 1. A
 TTR is the length of a lease. A TTL counts from the publish.
 
-Oddities of lmstfy that are kept: a consume checks only the characters of its names. Reading one job shows
-`remain_tries` 0. An ack is answered 204 for any id. Sizes need no token. Adding a limit to a token that has one is HTTP
-500.
+Oddities of lmstfy that are kept: a consume checks the characters of the namespace and of the queues, but not their
+lengths. Reading one job shows `remain_tries` 0. An ack is answered 204 for any id. The two calls that return the size
+of a queue or of its dead letters need no token. Adding a limit to a token that has one is HTTP 500.
 
 Faults of lmstfy that are fixed here:
 
 * A job becomes ready within milliseconds of its due time, not at the next second.
 * A consume is one atomic step. lmstfy takes two, and a crash between them loses the job.
-* Sizes do not count acknowledged or expired jobs.
+* The size of a queue does not count acknowledged or expired jobs.
 * An empty answer means that no job was ready.
 * A crash during a republish loses neither job.
 * Every process refuses a deleted token within a second.

@@ -66,7 +66,7 @@ async def check_token(request: WireRequest, admitted: Admitted) -> Admitted:
     """Checks that the token allows the namespace. Returns `admitted` with the token's rate limit.
 
     Raises:
-        Refusal: the token is missing or unknown.
+        Refusal: the token is missing or unknown, unless verification is switched off.
         StoreUnavailable: Redis can't verify the token.
     """
     verified = not request.wire.settings.lmstfy_skip_verification

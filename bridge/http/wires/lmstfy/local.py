@@ -1,4 +1,4 @@
-"""Refuses requests from pages of other sites if this wire asks for no account or token. Answers in the wire's form."""
+"""Refuses requests from pages of other sites if this wire requires no account or token. Answers in the wire's form."""
 
 from __future__ import annotations
 
