@@ -19,7 +19,8 @@ KIND: Final = re.compile(r"[a-z]{1,20}(?:-(?:bundle|parcel))?")
 _EXCHANGES: Final = "exchanges"
 
 LONGEST_NAME: Final = 255
-"""The most bytes of an exchange's name and of a routing key, in AMQP 0.9.1."""
+"""The most bytes of an exchange's name and of a routing key: RabbitMQ's limit, which is the longest short text of
+AMQP."""
 
 MOST_LANES: Final = 64
 """The most lanes. A lane has 178 queues, and more lanes would keep a cluster busy."""

@@ -34,8 +34,8 @@ class _Failure:
 
 class Unconfirmed:
     """The queues that refused the latest message to them, or did not confirm it in time, although RabbitMQ worked. A
-    queue is forgotten as soon as it confirms. Nobody may publish to it again, so it is also forgotten after a
-    minute."""
+    queue is forgotten as soon as it confirms. It is also forgotten after a minute, because perhaps nobody publishes to
+    it again."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -56,7 +56,8 @@ class Unconfirmed:
                 self._fails(queue, str(error))
 
     def silent(self, messages: Sequence[Outgoing]) -> list[int]:
-        """Returns the indexes of the messages whose queue refused its latest message, or did not confirm it in time."""
+        """Returns the indexes of the messages to queues that refused the latest message to them, or did not confirm it
+        in time."""
         if not self._failures:
             return []
         return [at for at, message in enumerate(messages) if self.queue_of(message) in self._failures]

@@ -134,7 +134,7 @@ async def _record(settings: Settings, counts: Counter[str]) -> None:
 
 @contextmanager
 def _opened(file: Path, command: str, flags: int) -> Iterator[BinaryIO]:
-    """Opens the file. Only its owner may read a new file: it holds bodies and hashes of tokens. `flags`: for `os.open`.
+    """Opens the file. Only its owner may read a new file: it holds bodies, tokens and secrets. `flags`: for `os.open`.
     `command`: the command's name, for errors."""
     if file == _STANDARD:
         yield sys.stdin.buffer if flags == os.O_RDONLY else sys.stdout.buffer

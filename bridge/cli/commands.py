@@ -51,7 +51,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "audit": ("audit", "List messages whose copy is lost, and repair them."),
     "backup": (
         "backup",
-        "Write messages, policies, subscriptions and hashes of tokens to a file.",
+        "Write the messages, policies, schedules, subscriptions and tokens of a pool to a file.",
     ),
     "restore": ("backup", "Restore a backup: each waiting message waits again until it is due."),
 }

@@ -12,7 +12,7 @@ from typing import Final
 from bridge.http.errors import TooManyValues
 
 LARGE_BYTES: Final = 1024 * 1024
-"""A document of at most this size never passes the limit, so its values are not counted."""
+"""The values of a document of at most this size never take more than `MOST_BYTES`, so they are not counted."""
 
 MOST_BYTES: Final = 48 * 1024 * 1024
 """The most memory that the values of one document may take. Strings take little more than their bytes, so their text

@@ -185,7 +185,7 @@ class Server(Startable):
                 self.kill()
 
     def kill(self) -> None:
-        """Sends SIGKILL to the server and its children, and returns when it has ended."""
+        """Sends SIGKILL to the server and its children, and returns when the server has ended."""
         if self._process is None or not self.running:
             return
         # The server may be a child of the launched process. Then only a pidfd shows when it has ended.

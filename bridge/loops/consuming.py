@@ -79,8 +79,8 @@ async def next_batch(arrived: asyncio.Queue[T], most: int) -> list[T]:
 
 
 def again(arrived: asyncio.Queue[T], items: Sequence[T], after_s: float) -> None:
-    """Puts the items back after `after_s` seconds. `arrived`: the queue of this session, as a tag belongs to its
-    channel."""
+    """Puts the items back into `arrived` after `after_s` seconds. `arrived`: the queue of the session that took the
+    items out, because their delivery tags are valid only on that session's channel."""
     if items:
         asyncio.get_running_loop().call_later(after_s, _put, arrived, items)
 

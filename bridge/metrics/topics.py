@@ -16,7 +16,8 @@ from prometheus_client import Counter, Histogram
 from bridge.metrics.registry import counter
 
 OTHER: Final = "_other"
-"""The label of all topics without a label of their own. A topic of this name shares it, and never has its own."""
+"""The label of all topics without a label of their own. A topic of this name shares this label, and never has a label
+of its own."""
 
 Family = TypeVar("Family", Counter, Histogram)
 

@@ -47,8 +47,8 @@ class Breaker:
         self._excused_s = -inf
 
     def admit(self, now_s: float) -> bool:
-        """Says whether a call may be made. The caller reports how an admitted call ended by one of the next four
-        methods."""
+        """Says whether a call may be made. The caller reports how an admitted call ended, by `answered`, `failed`,
+        `timed_out` or `given_up`."""
         if self.state is BreakerState.CLOSED:
             return True
         if now_s < self._refusing_until_s:

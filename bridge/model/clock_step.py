@@ -5,4 +5,5 @@ from __future__ import annotations
 from typing import Final
 
 STEP_MS: Final = 1_000
-"""If a clock is wrong by less, the bridge simply waits. The scripts of Redis have the same limit (`_record.lua`)."""
+"""In ms. If a clock is wrong by less than this, the bridge does not correct it, and simply waits until a message is
+due. The scripts of Redis have the same limit (`_record.lua`)."""

@@ -27,7 +27,8 @@ _ID = re.compile(ID_PATTERN[:-1] + r"\Z")
 _ASIDE = re.compile(r"(~(dead|born)[0-9]{1,15})+\Z")
 JSON_TYPE = "application/json"
 LONGEST_NAME: Final = 255
-"""The most bytes of an exchange's name, and of a routing key: the limit of AMQP."""
+"""The most bytes of an exchange's name, and of a routing key: RabbitMQ's limit, which is the longest short text of
+AMQP."""
 
 
 def valid_topic(topic: str) -> bool:

@@ -25,7 +25,8 @@ _MOST_FOUND = 1_000
 
 
 class KnownTopics:
-    """The topics of one pool. One task reads the list of topics for all polls of the process."""
+    """Finds out which topics of one pool exist, for the process's pulls. One task reads the list of topics for all
+    polls of the process."""
 
     def __init__(self, context: Context) -> None:
         self._list = TopicList(context.store, context.records.keys)

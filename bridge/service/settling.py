@@ -151,8 +151,8 @@ class Settling:
         return Message(record=outcome.found, envelope=message.envelope)
 
     async def extend(self, topic: str, message_id: str, *, receipt: str | None, lease_ms: int) -> Message:
-        """Makes a lease last until `lease_ms` from now, and returns the message. A lease that already lasts longer does
-        not change.
+        """Makes a lease last for at least `lease_ms` from now, and returns the message. A lease that already lasts
+        longer does not change.
 
         Raises:
             NotFound: the topic has no message with this id.

@@ -12,8 +12,8 @@ from topology.migration.facts import DELAYED, Facts, OldExchange
 from topology.names import Names
 
 LONGEST_NAME: Final = 127
-"""The longest name of an exchange that clients and a bridge can publish to, in bytes. AMQP allows no more, and
-libraries check that."""
+"""The longest name of an exchange that clients and a bridge can publish to, in bytes. The definition of AMQP 0-9-1
+allows no more, and client libraries check that. RabbitMQ itself takes longer names."""
 
 Held = Literal["wait", "none", "deliver", "lose"]
 """What happens to messages that wait in the plugin when their exchange is replaced. `none`: no node holds any."""

@@ -9,8 +9,8 @@ from bridge.model.errors import BrokerUnavailable, Unroutable
 
 
 class Confirms:
-    """The confirms of a channel that has one burst of messages in flight at a time. A message is known by its index in
-    the burst."""
+    """Collects the confirms of a channel that has one burst of messages in flight at a time. A message is known by its
+    index in the burst."""
 
     def __init__(self) -> None:
         self._last = 0  # delivery tag of the latest publish; the channel counts from 1
@@ -21,7 +21,7 @@ class Confirms:
         self.any_refused = False  # in the burst
 
     def begin(self, ids: Sequence[str]) -> asyncio.Future[None]:
-        """Begins a burst that is about to be written. All ids must differ, since RabbitMQ names only the id of a
+        """Begins a burst that is about to be written. All ids must differ, because RabbitMQ names only the id of a
         message that it returns.
 
         Returns a future that is done when RabbitMQ has answered for every message.

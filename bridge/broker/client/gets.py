@@ -24,7 +24,7 @@ class GetNotRead(BrokerUnavailable):
 
 
 class Gets:
-    """The gets of one channel. RabbitMQ answers them in order."""
+    """Sends the gets of one channel, and gives each answer to its caller. RabbitMQ answers them in order."""
 
     def __init__(self, channel: Writable) -> None:
         self._channel = channel

@@ -35,7 +35,7 @@ class."""
 
 CHANNEL_CLOSE: Final = 20 << 16 | 40
 CONNECTION_CLOSE: Final = 10 << 16 | 50
-"""The methods by which a side closes; numbered as the methods above."""
+"""The methods by which a side closes a channel or the connection, numbered in the same way as `PUBLISH`."""
 
 PropertyType = Literal["shortstr", "octet", "timestamp", "table"]
 

@@ -232,7 +232,7 @@ class Transport(asyncio.BufferedProtocol):
         self._end(BrokerUnavailable(f"the connection to RabbitMQ was lost{why}"))
 
     def eof_received(self) -> None:
-        """Ends the connection, because RabbitMQ has closed its side. The loop may still have bytes to write."""
+        """Ends the connection, because RabbitMQ has closed its side, even if some bytes are not written yet."""
         self._end(BrokerUnavailable("RabbitMQ cut the connection"))
 
     def get_buffer(self, sizehint: int) -> memoryview:

@@ -13,9 +13,9 @@ from bridge.model.clock_step import STEP_MS
 from bridge.model.message import CopyKind
 
 EARLY_AT_MOST_MS: Final = 5_000
-"""The wheel brings a copy a fifth of a second early at most. If a copy seems to be earlier than this by the clock of
-Redis, that clock was set back. Then the checkpoint asks Redis again after this time. If it parked the copy until the
-due moment by that clock, the message would be late by as much as the clock is wrong."""
+"""The wheel brings a copy a fifth of a second early at most. If a copy seems to be more than 5 s early by the clock of
+Redis, that clock was set back. Then the checkpoint asks Redis again after 5 s. If it parked the copy until the due
+moment by that clock, the message would be late by as much as the clock is wrong."""
 
 _TOGETHER_MS: Final = 10  # a batch takes about as long, so copies that are due within it are taken together
 
@@ -62,7 +62,7 @@ class OpenBundle:
         the bundle has waited in the checkpoint's queue: a lower bound. `step_ms`: by how much Redis' clock has jumped
         ahead since the due moments were written.
 
-        If the earliest copy has waited its whole delay, it was due when the bundle came. If that copy seems to be due
+        If the earliest copy has waited its whole delay, this copy was due when the bundle came. If it seems to be due
         much later, Redis' clock was set back after the due moments were written. In this case, and after a jump ahead,
         the bundle uses a corrected clock. Redis then decides about each copy. If the bundle is late for another reason,
         its copies have waited too long. They go into new bundles with the kind `HOLD`; lease copies keep their kind.

@@ -41,9 +41,9 @@ class Properties:
 
 
 class Message(Protocol):
-    """A message as it was delivered. `delivery_tag`: the number that acknowledges it on its channel. `exchange`: the
-    exchange to which it was published, or through which it was dead-lettered. `redelivered`: RabbitMQ has delivered it
-    before."""
+    """A message as it was delivered. `delivery_tag`: the number with which the channel of the delivery acknowledges the
+    message. `exchange`: the exchange to which it was published, or through which it was dead-lettered. `redelivered`:
+    RabbitMQ has delivered it before."""
 
     @property
     def delivery_tag(self) -> int: ...

@@ -82,7 +82,8 @@ class Declarer:
         )
 
     async def apply(self, wanted: Plan, *, existed: bool = False) -> None:
-        """Declares the whole plan, and removes the bindings of earlier versions that the plan names.
+        """Declares the whole plan, and removes the bindings of earlier versions that the plan names. An object that
+        exists with other arguments stays as it is, and is logged.
 
         `existed`: the plan was declared before, and is declared again in case somebody has deleted a part of it.
 

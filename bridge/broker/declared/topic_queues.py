@@ -32,7 +32,7 @@ async def everything(topics: Collection[str]) -> Collection[str]:
 
 
 class TopicQueues:
-    """The ready queues of all topics, or the dead queues of all topics. `declared`: the topics whose queue was
+    """Declares the ready queues of all topics, or the dead queues of all topics. `declared`: the topics whose queue was
     declared. `declaring`: the topics whose missing queue is being declared now."""
 
     def __init__(

@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 class Wheel:
-    """The wheel on the broker. `lanes`: all lanes that exist, also those that only other bridges have."""
+    """Declares the wheel on the broker. `lanes`: all lanes that exist, also those that only other bridges have."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ WHEEL = ""
 
 
 class YoungQueues:
-    """The ages of groups of queues that are declared together: the wheel, or a topic's queues."""
+    """Remembers the ages of groups of queues that are declared together: the wheel, or a topic's queues."""
 
     def __init__(self) -> None:
         self._begun: set[str] = set()

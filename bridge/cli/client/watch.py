@@ -44,7 +44,8 @@ def watch(
 ) -> None:
     """Follow topics or one message.
 
-    Asks the bridge every second, and prints the counts of the topics. With --id it prints the message when it changes.
+    Asks the bridge every second, and prints the counts of the topics. With --id it prints the message each time the
+    message changes.
     """
     pause_s, looks = _pause_ms(every) / 1_000, count() if times is None else range(times)
     if message_id is None:

@@ -29,7 +29,7 @@ _NEED: Final = Need(scope=TokenScope.LOOK)
 
 
 class Live:
-    """The streams of one process. All streams show the samples of the process's one sampler."""
+    """Answers requests for the streams of one process. All streams show the samples of the process's one sampler."""
 
     def __init__(self, pools: Pools, guard: Guard) -> None:
         self._pools = pools

@@ -46,7 +46,8 @@ async def list_dead(pools: Pools, call: ApiCall) -> Response:
 async def replay(pools: Pools, call: ApiCall) -> Response:
     """Makes one dead letter ready again. Its attempts are counted from the start.
 
-    404: the topic has no dead letter with this id. 409: RabbitMQ no longer has its body, and Redis did not keep it."""
+    404: the topic has no dead letter with this id. 409: RabbitMQ no longer has the dead letter's body, and Redis did
+    not keep the body."""
     topic, message_id = call.topic, call.message_id
     replayed = await pools.serving(topic).dead.replay(topic, message_id)
     call.changed = 1

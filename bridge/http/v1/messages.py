@@ -60,9 +60,9 @@ async def change(pools: Pools, call: ApiCall) -> Response:
 
     A `body` without `content_type` is read by the content type that the message has. The time to live moves with the
     due time, unless `ttl` is given. 404: the topic has no message with this id. 409: the message no longer waits
-    (`state` says why), or the change needs its body, which Redis did not keep. 412: the message has another ETag than
-    `If-Match` says, and nothing was changed. To change the content of a message with a target, the token must allow the
-    target."""
+    (`state` says why), or the change needs the message's body, which Redis did not keep. 412: the message has another
+    ETag than `If-Match` says, and nothing was changed. To change the content of a message with a target, the token must
+    allow the target."""
     topic, message_id, precondition = call.topic, call.message_id, Precondition(call.scope["headers"])
     wanted, service = await call.body(ChangeRequest), pools.serving(topic)
     message = await service.lookup.get(topic, message_id)
@@ -82,7 +82,7 @@ async def change(pools: Pools, call: ApiCall) -> Response:
 
 
 async def delete(pools: Pools, call: ApiCall) -> Response:
-    """Deletes a message. If the answer arrives before the message is due, no consumer gets it.
+    """Deletes a message. If the answer arrives before the message is due, no consumer gets the message.
 
     Idempotent: a repeated delete answers 200 again. 404: the topic has no message with this id. 409: the message has
     ended in another way (`state` says which), or is due within 5 ms and being released (`state` is `ready`). 412: the

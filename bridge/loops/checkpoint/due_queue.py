@@ -17,8 +17,8 @@ class DueQueue(Generic[Held]):
     comes first, and items that are due at the same moment keep their order.
 
     Turns are counted in copies, because one item may be a bundle of many. The topic that has had the smallest share of
-    copies has the next turn. An idle topic is forgotten. When it returns, it starts with the smallest share any waiting
-    topic has.
+    copies has the next turn. An idle topic is forgotten. When it returns, it starts with the smallest share that any
+    waiting topic has had.
     """
 
     def __init__(self) -> None:

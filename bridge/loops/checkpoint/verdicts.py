@@ -30,8 +30,8 @@ _FIRST_PARKED_MS = (0, 100)
 most often the process that published the copy names it at once, or a batch of copies within a tenth of a second."""
 
 HELD_AT_MOST_MS = 200
-"""The checkpoint holds a copy that is due within this time in memory. It puts a copy that is due later back into the
-wheel."""
+"""In ms. If a copy is due within this time, the checkpoint keeps the copy in memory. Otherwise it puts the copy back
+into the wheel."""
 
 
 Asked = Outcome[FireVerdict] | Outcome[ReturnedVerdict]

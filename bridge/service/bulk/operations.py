@@ -37,7 +37,8 @@ class Work:
 
 
 MOST_TRIES: Final = 5
-"""How often a portion is begun. If no process ends it, the operation fails, as it would hold up others for ever."""
+"""How often a portion is begun at most. If none of these tries ends the portion, the operation fails. Otherwise it
+would hold up other operations for ever."""
 _VERSION: Final = 2
 """The version of the stored request. A bridge that does not know the version must not guess which messages are
 meant."""
@@ -46,7 +47,8 @@ _REASON_WAS_PATTERN: Final = 1
 
 
 class Operations:
-    """The operations of all pools. `context`: the context of the default pool, whose Redis keeps them."""
+    """Begins, lists, cancels and saves the bulk operations of all pools. `context`: the context of the default pool,
+    whose Redis keeps them."""
 
     def __init__(self, context: Context) -> None:
         self._stored = StoredOperations(context.store, context.records.keys)
@@ -165,7 +167,7 @@ class Operations:
         return True
 
     async def hold(self, work: Work) -> None:
-        """Extends the lease of work whose portion takes long, or waits for a server.
+        """Extends the lease of this work, because its portion takes long or waits for a server.
 
         Raises:
             Lost: another process has taken over the operation.

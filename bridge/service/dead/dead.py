@@ -89,7 +89,7 @@ class Dead:
             raise NotFound(f"there is no topic {topic!r}")
 
     async def size(self, topic: str) -> int:
-        """Counts the messages in the topic's dead-letter queue; 0 if there is no such queue.
+        """Returns how many messages are ready in the topic's dead-letter queue; 0 if there is no such queue.
 
         Raises:
             BrokerUnavailable: RabbitMQ is away, or does not answer in time.

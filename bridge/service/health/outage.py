@@ -14,7 +14,8 @@ HOLD_S: Final = 5.0
 
 
 class Outage:
-    """The outage of one server, if there is one. Moments are seconds of a monotonic clock."""
+    """Follows one server, and logs when an outage begins and when it has ended. Moments are seconds of a monotonic
+    clock."""
 
     def __init__(self, part: str) -> None:
         """`part`: the server's name in `/health/ready`."""

@@ -31,7 +31,7 @@ class Figures:
 
 
 class Scraped:
-    """The figures of one pool. `clock`: the clock of its Redis."""
+    """Asks the servers of one pool for its figures, and sets metrics. `clock`: the clock of the pool's Redis."""
 
     def __init__(self, context: Context, clock: StoreClock) -> None:
         self._broker = context.broker

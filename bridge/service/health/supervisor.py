@@ -56,7 +56,7 @@ class Loop(Protocol):
 
 
 class Status:
-    """The state of one loop. It logs each outage once and each kind of error once, and counts all errors."""
+    """Keeps the state of one loop. It logs each outage once and each kind of error once, and counts all errors."""
 
     def __init__(self, name: str, *, state: PartState = STARTING, retry_s: float = 1.0) -> None:
         """`state`: the first state. `retry_s`: the pause in seconds before the next try while a server is away."""

@@ -62,8 +62,8 @@ class Sample:
 
 
 class Overview:
-    """The sampler of one process. `health`: returns the health of all worker processes of its `serve`. `worker_rpc`:
-    asks the other worker processes for their counts."""
+    """Samples the figures of all pools, for one process. `health`: returns the health of all worker processes of its
+    `serve`. `worker_rpc`: asks the other worker processes for their counts."""
 
     def __init__(
         self, services: Mapping[str, Service], health: Callable[[], Awaitable[Health]], worker_rpc: WorkerRpc

@@ -90,8 +90,8 @@ class Succession:
         return cls(context.store, context.broker.releases)
 
     async def perform(self, steps: Sequence[Step[V]]) -> list[Result[V]]:
-        """Carries out a batch and returns one result for each step, in order. A result that is an error concerns its
-        step alone; the module's docstring says what such a failure leaves behind."""
+        """Carries out a batch of steps, and returns one result for each, in order. A result that is an error concerns
+        its step alone; the module's docstring says what such a failure leaves behind."""
         results: list[Result[V]] = [None] * len(steps)
         await self._announce(steps, results)
         await self._publish(steps, results)

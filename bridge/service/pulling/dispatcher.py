@@ -61,7 +61,7 @@ class Tools:
 
 
 class Dispatcher:
-    """The pulls of one topic, in the order of arrival."""
+    """Serves the pulls of one topic, in the order of arrival."""
 
     def __init__(self, topic: str, queue: str, tools: Tools, ended: Callable[[], None]) -> None:
         """`queue`: the topic's ready queue. `ended`: called when the dispatcher ends, so the next pull needs a new

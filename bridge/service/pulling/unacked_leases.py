@@ -63,7 +63,7 @@ class _Lease:
 
 
 class UnackedLeases:
-    """The unacknowledged deliveries of a process, the oldest first."""
+    """Keeps the unacknowledged deliveries of a process, the oldest first, until they are acknowledged."""
 
     def __init__(self, context: Context) -> None:
         self._store = context.store

@@ -18,7 +18,7 @@ _RELEASING: Final = frozenset((What.RELEASED, What.RETURNED))
 
 
 class Timelines:
-    """The timelines of one pool's messages."""
+    """Reads the timelines of one pool's messages."""
 
     def __init__(self, context: Context) -> None:
         self._store = context.store

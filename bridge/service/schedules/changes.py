@@ -30,7 +30,8 @@ class SchedulePage:
 
 
 class Schedules(LeasedSchedules):
-    """The schedules of all pools. Every method raises StoreUnavailable if Redis does not answer."""
+    """Makes, changes, pauses and removes the schedules of all pools. Every method raises StoreUnavailable if Redis does
+    not answer."""
 
     async def page(self, *, sees: Callable[[str], bool], limit: int, cursor: str | None) -> SchedulePage:
         """Returns a page of schedules by name, without their messages. `sees`: returns whether the caller may see a

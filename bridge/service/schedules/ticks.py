@@ -28,7 +28,7 @@ GRACE_MS: Final = 5_000
 """A tick that is late by no more than this does not count as missed."""
 
 MOST_TICKS: Final = 100
-"""The most ticks that a plan sends. The next plan goes on behind them."""
+"""The most ticks that a plan sends. The next plan continues after them."""
 
 MOST_MISSED: Final = 1_000
 

@@ -29,7 +29,7 @@ _SHARE = 8
 
 
 class Detours:
-    """The detours of one process.
+    """Decides which sends of this process go through the checkpoint, and waits for their messages.
 
     A checkpoint holds a limited number of deliveries. If all of them waited for new queues, the checkpoint would hold
     up every topic. So a process sends at most an eighth of that number through the checkpoint within two seconds.

@@ -31,7 +31,7 @@ _ID: Final = "key-"
 
 
 class Repeats:
-    """The requests with an idempotency key, of one pool."""
+    """Begins the requests with an idempotency key of one pool, and returns the kept answers of repeated ones."""
 
     def __init__(self, context: Context) -> None:
         settings = context.settings

@@ -29,7 +29,7 @@ _Known = Recent[str, _Read]
 
 
 class Policies:
-    """The policies of one pool."""
+    """Reads, remembers and changes the policies of one pool's topics."""
 
     def __init__(self, store: Store, keys: Keys, declared: Declared, defaults: Defaults) -> None:
         self._store = store
@@ -98,6 +98,9 @@ class Policies:
 
         `maker`: the client that made the topic. The topic counts against the client's limit until the topic is removed
         from the list.
+
+        Raises:
+            StoreUnavailable: Redis did not answer.
         """
         commands: list[tuple[str | int, ...]] = [("SADD", self._keys.topics, topic)]
         if maker is not None:
@@ -115,6 +118,7 @@ class Policies:
         of topics; None: no limit.
 
         Raises:
+            BridgeError: `maker` may make no more topics.
             Unavailable: RabbitMQ or Redis is away.
         """
         await self.used(topic, maker)

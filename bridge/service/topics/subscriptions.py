@@ -65,7 +65,8 @@ class SubscriptionState:
 
 
 class Subscriptions:
-    """The subscriptions of one pool. Every method raises StoreUnavailable if Redis does not answer."""
+    """Reads and changes the subscriptions of one pool. Every method raises StoreUnavailable if Redis does not
+    answer."""
 
     def __init__(self, store: Store, records: Records, topics: Topics) -> None:
         self._clock = store.clock
@@ -75,7 +76,12 @@ class Subscriptions:
     async def put(self, subscription: Subscription, maker: Maker | None = None) -> SubscriptionState:
         """Creates or replaces the topic's subscription. All processes use the new subscription within two seconds. No
         process begins another call for the replaced subscription. `maker`: a client with a limited number of topics;
-        None: no limit."""
+        None: no limit.
+
+        Raises:
+            BridgeError: `maker` may make no more topics.
+            Unavailable: RabbitMQ did not declare the topic's queue, or Redis did not answer.
+        """
         topic = subscription.topic
         await self._topics.used(topic, maker)
         await self._stored.put(topic, orjson.dumps(replace(subscription, created_ms=int(self._clock.now_ms()))))

@@ -42,7 +42,7 @@ _COUNTED_AT_ONCE = 100
 
 
 class Topics:
-    """The topics of one pool."""
+    """Lists, counts, changes and removes the topics of one pool."""
 
     def __init__(
         self, store: Store, records: Records, declared: Declared, policies: Policies, unroutable: Unroutable
@@ -94,10 +94,11 @@ class Topics:
             await self._policies.used(topic, maker)
 
     async def put_policy(self, topic: str, policy: Policy, maker: Maker | None = None) -> Policy:
-        """Sets the topic's policy. Other processes follow within two seconds. `maker`: a client with a limited number
-        of topics; None: no limit.
+        """Sets the topic's policy, and returns it. Other processes follow within two seconds. `maker`: a client with a
+        limited number of topics; None: no limit.
 
         Raises:
+            BridgeError: `maker` may make no more topics.
             Unavailable: RabbitMQ or Redis is away.
         """
         await self._policies.put(topic, policy, maker)
@@ -130,7 +131,7 @@ class Topics:
         return sorted({*listed.names, *relisted})
 
     async def known(self, topic: str) -> None:
-        """Checks that the topic is on the list. Puts it there if it has messages.
+        """Checks that the topic is on the list. Puts the topic on the list if it has messages.
 
         Raises:
             NotFound: the topic is not on the list, and has no messages.

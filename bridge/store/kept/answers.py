@@ -19,7 +19,8 @@ HELD_MS: Final = 30_000
 """How long one try of a request holds its idempotency key. If the process dies, the next try can begin after that."""
 
 BYTES_A_KEY: Final = 1_024
-"""A token's answers may together take this many bytes for each key that it may have. So one answer may be larger."""
+"""How many bytes of answers Redis keeps for a token, for each key that the token may have. Only their total is limited,
+so one answer may be larger."""
 
 MOST_BYTES: Final = 1024 * 1024
 """The largest answer that is kept, in bytes."""

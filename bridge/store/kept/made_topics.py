@@ -17,7 +17,7 @@ _KEEP_MS: Final = 365 * 86_400_000
 
 
 class MadeTopics:
-    """The topics that tokens have made, in the Redis of one pool."""
+    """Counts the topics that each token has made, in the Redis of one pool."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store

@@ -30,7 +30,7 @@ class Listed:
 
 
 class TopicList:
-    """The list of one pool. Every method raises StoreUnavailable if Redis does not answer."""
+    """The list of one pool's topics, in Redis. Every method raises StoreUnavailable if Redis does not answer."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store

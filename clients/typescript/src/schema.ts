@@ -228,7 +228,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a message
-         * @description Deletes a message. If the answer arrives before the message is due, no consumer gets it.
+         * @description Deletes a message. If the answer arrives before the message is due, no consumer gets the message.
          *
          *     Idempotent: a repeated delete answers 200 again. 404: the topic has no message with this id. 409: the message has
          *     ended in another way (`state` says which), or is due within 5 ms and being released (`state` is `ready`). 412: the
@@ -245,9 +245,9 @@ export interface paths {
          *
          *     A `body` without `content_type` is read by the content type that the message has. The time to live moves with the
          *     due time, unless `ttl` is given. 404: the topic has no message with this id. 409: the message no longer waits
-         *     (`state` says why), or the change needs its body, which Redis did not keep. 412: the message has another ETag than
-         *     `If-Match` says, and nothing was changed. To change the content of a message with a target, the token must allow the
-         *     target.
+         *     (`state` says why), or the change needs the message's body, which Redis did not keep. 412: the message has another
+         *     ETag than `If-Match` says, and nothing was changed. To change the content of a message with a target, the token must
+         *     allow the target.
          */
         patch: operations["move"];
         trace?: never;
@@ -370,7 +370,8 @@ export interface paths {
          * Replay one dead letter
          * @description Makes one dead letter ready again. Its attempts are counted from the start.
          *
-         *     404: the topic has no dead letter with this id. 409: RabbitMQ no longer has its body, and Redis did not keep it.
+         *     404: the topic has no dead letter with this id. 409: RabbitMQ no longer has the dead letter's body, and Redis did
+         *     not keep the body.
          */
         post: operations["replay"];
         delete?: never;
@@ -877,7 +878,7 @@ export interface paths {
         };
         /**
          * Look up a subscription
-         * @description Returns the subscription without its secrets, its state, its counts and its latest failure.
+         * @description Returns the subscription with its state, its counts and its latest failure. The answer does not have the secrets.
          *
          *     404: the topic has no subscription.
          */
@@ -1767,7 +1768,7 @@ export interface components {
         };
         /**
          * PullManyRequest
-         * @description Pulls from several topics. `topics`: the most urgent first.
+         * @description A pull from several topics. `topics`: the most urgent first.
          */
         PullManyRequest: {
             /** @default 1 */

@@ -174,7 +174,7 @@ class PullRequest(Request):
 
 
 class PullManyRequest(PullRequest, kw_only=True):
-    """Pulls from several topics. `topics`: the most urgent first."""
+    """A pull from several topics. `topics`: the most urgent first."""
 
     topics: Annotated[list[Topic], Meta(min_length=1, max_length=32)]
 

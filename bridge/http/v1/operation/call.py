@@ -133,8 +133,8 @@ class ApiCall:
         return await body_of(self._receive)
 
     async def while_connected(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Returns the result of the work, which is not None. Cancels the work when the client disconnects. Read the
-        body first.
+        """Returns the result of the work; the work must not return None. Cancels the work when the client disconnects.
+        Read the body first.
 
         Raises:
             ClientDisconnect: the client disconnected.

@@ -63,7 +63,7 @@ async def _state(pools: Pools, topic: str) -> SubscriptionState | None:
 
 
 async def look_at_subscription(pools: Pools, call: ApiCall) -> Response:
-    """Returns the subscription without its secrets, its state, its counts and its latest failure.
+    """Returns the subscription with its state, its counts and its latest failure. The answer does not have the secrets.
 
     404: the topic has no subscription."""
     topic = call.topic

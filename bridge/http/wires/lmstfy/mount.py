@@ -31,8 +31,8 @@ def mount(app: FastAPI, pools: Pools) -> None:
 class Mount:
     """ASGI middleware: answers requests of this wire, and passes all others to the application.
 
-    A request belongs to this wire by its port, or by a path under /api/. The wire has its own tokens and does not ask
-    for the bridge's tokens, which clients of lmstfy can't send.
+    A request belongs to this wire by its port, or by a path under /api/. The wire has its own tokens. It does not
+    require the bridge's tokens, because clients of lmstfy can't send them.
     """
 
     def __init__(self, app: ASGIApp, *, wire: Wire) -> None:

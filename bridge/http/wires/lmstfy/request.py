@@ -82,7 +82,7 @@ class WireRequest:
         return body.getvalue()
 
     async def drain(self) -> None:
-        """Reads and drops a body that no handler has read."""
+        """Reads and drops a body that no handler has read, up to 1 MiB of it."""
         headers = self.http.headers
         if self._body_was_read or not (headers.get("content-length", "0") != "0" or "transfer-encoding" in headers):
             return
