@@ -16,8 +16,7 @@ _REFUSALS: Final = (BrokerUnfit, StoreUnfit)
 
 
 def configure(settings: Settings) -> None:
-    """Sets up structlog on standard error. Python's standard loggers (uvicorn's) also write lines of this
-    form."""
+    """Sets up structlog on standard error. Python's standard loggers (uvicorn's) also write lines in the same form."""
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,

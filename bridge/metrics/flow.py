@@ -1,7 +1,7 @@
 """Reads how many messages passed through this process so far, and how late it released them. The overview shows both
 (`bridge/service/pools/overview.py`).
 
-The counts come from the metrics. All results are JSON values, because another process may ask for them.
+The counts come from the metrics. `counted_here` returns JSON values, because another process may ask for them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Finds out which topics exist, so that a read creates nothing, and wakes polls of topics that are created meanwhile.
+"""Finds out which topics exist, so that a read creates nothing, and wakes pulls that wait for a topic that is created
+meanwhile.
 
 A topic exists if the list in Redis names it, or if RabbitMQ has its ready queue: Redis may have lost the list.
 """
@@ -25,8 +26,8 @@ _MOST_FOUND = 1_000
 
 
 class KnownTopics:
-    """Finds out which topics of one pool exist, for the process's pulls. One task reads the list of topics for all
-    polls of the process."""
+    """Finds out which topics of one pool exist. One task reads the list of topics for all waiting pulls of the
+    process."""
 
     def __init__(self, context: Context) -> None:
         self._list = TopicList(context.store, context.records.keys)
@@ -95,7 +96,7 @@ class KnownTopics:
             del self._polls[woken]
 
     def wake_all(self) -> None:
-        """Sets the events of all polls."""
+        """Sets the events of all waiting pulls."""
         for woken in self._polls:
             woken.set()
 

@@ -37,8 +37,8 @@ class Notices:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self | None:
-        """Returns the notices of this process, which go to the service manager that started it. None: the manager asks
-        for no notices."""
+        """Returns the notices of this process, which go to the service manager that started it. None: no service
+        manager has asked for notices."""
         address = environment.get("NOTIFY_SOCKET")
         if not address:
             return None

@@ -290,7 +290,7 @@ class Store:
 
 
 def probe_call(key: str) -> Call[int]:
-    """Makes the call of `probe.lua`, with which `Store.probe` checks that Redis takes writes. `key`: from
+    """Builds the call of `probe.lua`, with which `Store.probe` checks that Redis takes writes. `key`: from
     `Keys.probe`."""
     return Call(SCRIPTS["probe"], plain(whole), (key, f"{key}/set"), (_PROBE_ENDS_MS,))
 

@@ -11,7 +11,7 @@
     <prefix>/{<topic>}/labels       zset    the labels of messages, each with a due moment and an id, sorted by bytes
     <prefix>/{<topic>}/policy       string  the topic's policy, JSON
     <prefix>/{<topic>}/push/<id>    hash    counters of a subscription, and its latest failure
-    <prefix>/{<topic>}/hold/<id>    string  exists while callbacks to a receiver are on hold
+    <prefix>/{<topic>}/hold/<id>    string  exists while the pause of a receiver lasts
     <prefix>/{<topic>}/ingress      zset    the sessions of the ingress, by when each last wrote
     <prefix>/{<topic>}/ingress/<id> hash    the ids that a session gave to messages it has not acknowledged yet
     <prefix>/subscriptions          hash    subscriptions by topic, JSON; when each ended, and `/version`
@@ -26,7 +26,7 @@
     <prefix>/{:bulk}/operations     zset    bulk operations by the moments of their begin
     <prefix>/{:bulk}/leases         zset    ids of running bulk operations, by the ends of their leases
     <prefix>/{:bulk}/operations/<id>
-                                    hash    a bulk operation: what is asked, its counts, and where to go on
+                                    hash    a bulk operation: its request, its counts, and where its next portion begins
     <prefix>/{:schedules}/names     zset    schedules by name
     <prefix>/{:schedules}/wakes     zset    names of schedules by the moment when each is to be planned next
     <prefix>/{:schedules}/leases    hash    names of leased schedules, each with the end of its lease

@@ -29,8 +29,8 @@ class Kind(NamedTuple):
 
 
 class Unnamed:
-    """The answers without a rule that one store got. `latest_s`: when each kind (script and verdict) came last, as a
-    moment of `monotonic()`."""
+    """Remembers which answers of one store this version has no rule for. `latest_s`: when each kind (script and
+    verdict) came last, as a moment of `monotonic()`."""
 
     def __init__(self) -> None:
         self.latest_s: dict[Kind, float] = {}

@@ -13,7 +13,7 @@ METHOD, HEADER, BODY = 1, 2, 3
 """The kinds of frames that a channel gets."""
 
 KINDS: Final = frozenset((METHOD, HEADER, BODY, 8))
-"""All kinds of frames; the last one is a heartbeat."""
+"""All kinds of frames: those that a channel gets, and the heartbeat (8)."""
 
 FRAME: Final = Struct(">BHI")
 """The start of a frame: its kind, the number of its channel, and the size of its payload."""

@@ -82,7 +82,7 @@ class Declared:
 
     @property
     def acks_queue(self) -> str:
-        """The queue into which AMQP consumers publish their recorded acks."""
+        """The queue for the acks that AMQP consumers publish and a bridge records."""
         return self._names.acks
 
     def checkpoint_queue(self, lane: int) -> str:
@@ -166,8 +166,8 @@ class Declared:
         return self.wheel.is_declared and topic in self._dead.declared
 
     def is_declaring_dead(self, topic: str) -> bool:
-        """Whether this process is declaring the topic's dead queue now. RabbitMQ may know the queue already. It has no
-        leader and no messages then, and a get from it would end the connection (541, noproc)."""
+        """Whether this process is declaring the topic's dead queue now. RabbitMQ may know the queue already. Such a
+        queue has no leader and no messages yet, and a get from it would end the connection (541, noproc)."""
         return topic in self._dead.declaring
 
     async def without_dead(self, topics: Sequence[str]) -> list[str]:

@@ -41,9 +41,9 @@ class Portion:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Applied:
-    """The result of a call. `matched`: how many messages match. `progress`: how many messages the call itself has
-    changed. `operation`: the operation that changes the messages; None: the call has changed them itself, or was a dry
-    run."""
+    """The result of `BulkActions.apply`. `matched`: how many messages match. `progress`: how many messages the call
+    itself has changed. `operation`: the operation that changes the messages; None: the call has changed them itself, or
+    was a dry run."""
 
     matched: int
     progress: Progress

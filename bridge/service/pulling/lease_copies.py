@@ -20,8 +20,8 @@ LATE_MS: Final = 100
 """How much later than planned a lease copy may come if it is published late: the wheel counts in tenths of a second."""
 
 MISSING_AT_MOST_MS: Final = 60_000
-"""How long a lease copy waits in the wheel at most if its process died before it published the copy. If the clock of
-Redis was set back, the rest of the lease seems longer than it is."""
+"""How long a lease copy waits in the wheel at most if its process died before it published the copy. The bound is
+needed if the clock of Redis was set back: by that clock, the rest of the lease seems longer than it is."""
 
 
 def publication(copy: Copy, left_ms: float) -> Publication:

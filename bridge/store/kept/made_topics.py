@@ -34,6 +34,6 @@ class MadeTopics:
         return taken
 
     def call(self, token_id: str, topic: str, limit: int, *, hold_ms: int = _HOLD_MS) -> Call[int]:
-        """Makes the script call. Only tests give `hold_ms`."""
+        """Builds the script call of `count`. Only tests give `hold_ms`."""
         keys = (self._keys.topics, self._keys.made_topics(token_id))
         return Call(SCRIPTS["count_topic"], plain(whole), keys, (topic, limit, MOST, hold_ms, _KEEP_MS))

@@ -37,6 +37,6 @@ class Rates:
         return wait_ms
 
     def call(self, whose: str, direction: str, rate: Rate, *, now_us: int | str = "") -> Call[int]:
-        """Makes the script call. Only tests give `now_us`, to set the clock."""
+        """Builds the script call of `admit`. Only tests give `now_us`, to set the clock."""
         args = (now_us, rate.count, rate.interval_ms * 1_000, rate.burst or rate.count)
         return Call(SCRIPTS["admit"], plain(whole), (self._keys.rate(whose, direction),), args)

@@ -56,8 +56,8 @@ class TopicList:
         await self._store.command("SREM", self._key, topic)
 
     async def forget_removed(self, looked_ms: float) -> None:
-        """Removes the marks of removals that were a minute ago when somebody looked for messages of their topics.
-        `looked_ms`: that moment, in Unix ms."""
+        """Removes the marks of removals that were at least a minute old at `looked_ms`. `looked_ms`: when somebody
+        looked for later messages of these topics, in Unix ms."""
         await self._store.command("ZREMRANGEBYSCORE", self._removed, "-inf", floor(looked_ms) - _MARKED_MS)
 
     async def listed(self, topics: Collection[str]) -> set[str]:

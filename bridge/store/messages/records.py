@@ -80,8 +80,9 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Records:
-    """Builds the calls. `retention_ms`, `tombstone_ms`: how long Redis keeps records that have ended. `timelines`:
-    whether scripts note transitions in timelines. `now`: tests set the clock with it; otherwise it is empty."""
+    """Builds the calls of the scripts about messages. `retention_ms`, `tombstone_ms`: how long Redis keeps records that
+    have ended. `timelines`: whether scripts note transitions in timelines. `now`: tests set the clock with it;
+    otherwise it is empty."""
 
     keys: Keys
     retention_ms: int
@@ -156,7 +157,7 @@ class Records:
         waited_ms: int | None = None,
         short_ms: int = 0,
     ) -> Call[Outcome[of.FireVerdict]]:
-        """Asks whether to release a copy. lua/fire.lua explains the arguments.
+        """Builds the call that asks whether to release a copy. lua/fire.lua explains the arguments.
 
         `waited_ms`: how many ms the copy was in the wheel, if that was its whole delay; None: unknown. `short_ms`: an
         upper bound, in ms: how early the wheel brings a copy.
@@ -182,7 +183,7 @@ class Records:
         waited: bool = False,
         by: str | None = None,
     ) -> Call[Outcome[of.LeaseVerdict]]:
-        """Leases the message of a copy. lua/lease.lua explains the other arguments.
+        """Builds the call that leases the message of a copy. lua/lease.lua explains the other arguments.
 
         `waited`: the copy came straight out of the wheel, after its whole delay. `by`: the id of the token that pulls;
         None: the token of the current task's request.
@@ -206,15 +207,15 @@ class Records:
         copy_gone: bool = False,
         created_ms: int | None = None,
     ) -> Call[Outcome[AckVerdict]]:
-        """Ends a message as consumed. lua/ack.lua explains the arguments. `created_ms`: acks only a message created
-        then, in Unix ms; None: any."""
+        """Builds the call that ends a message as consumed. lua/ack.lua explains the arguments. `created_ms`: acks only
+        a message created then, in Unix ms; None: any."""
         own = (_given(epoch), _given(nonce), int(copy_gone), _given(created_ms), self.by())
         return self._call_with(transitions.ACK, topic, message_id, own)
 
     def announce(self, copy: Copy, *, arrives_ms: int, now_ms: float) -> Call[Outcome[of.AnnounceVerdict]] | None:
-        """Makes the record outlive a copy that is about to be published, because a later call may fail to name the
-        copy. `arrives_ms`: when the copy reaches the checkpoint, in Unix ms. Returns None if Redis keeps the record
-        long enough anyway."""
+        """Builds the call that makes the record outlive a copy which is about to be published, because a later call may
+        fail to name the copy. `arrives_ms`: when the copy reaches the checkpoint, in Unix ms. None: Redis keeps the
+        record long enough anyway."""
         if arrives_ms + _BEHIND_MS <= now_ms + min(self.retention_ms, self.tombstone_ms):
             return None
         return self._call_with(transitions.ANNOUNCE, copy.topic, copy.id, (arrives_ms,))
@@ -250,7 +251,7 @@ class Records:
         seen: str = "",
         even_releasing: bool = False,
     ) -> Call[Outcome[of.DeleteVerdict]]:
-        """Deletes a message. lua/delete.lua explains the other arguments.
+        """Builds the call that deletes a message. lua/delete.lua explains the other arguments.
 
         `seen`: deletes only this version (`Record.version`); empty: any. `even_releasing`: also deletes a message that
         the checkpoint is releasing in the last `AHEAD_MS` before its due moment.
@@ -282,10 +283,10 @@ class Records:
         labels: str | None = None,
         envelope: bytes | None = None,
     ) -> Call[Outcome[of.ChangeVerdict]]:
-        """Changes the given fields of a waiting message; None leaves a field as it is. `seen`: changes only this
-        version (`Record.version`); empty: any. `instant`: the caller gave the due moment as an instant, and not as a
-        delay. `only_later`: never moves the due moment to an earlier one. `envelope`: new content, packed; it needs a
-        successor copy (`next_nonce`)."""
+        """Builds the call that changes the given fields of a waiting message; None leaves a field as it is. `seen`:
+        changes only this version (`Record.version`); empty: any. `instant`: the caller gave the due moment as an
+        instant, and not as a delay. `only_later`: never moves the due moment to an earlier one. `envelope`: new
+        content, packed; it needs a successor copy (`next_nonce`)."""
         return self._call(
             transitions.CHANGE,
             record.topic,
@@ -307,7 +308,7 @@ class Records:
         )
 
     def replace(self, record: Record, copy: Copy, draft: Draft, *, envelope: bytes) -> Call[Outcome[of.ReplaceVerdict]]:
-        """Puts a new message in place of a live one. `copy`: the copy of the new message."""
+        """Builds the call that puts a new message in place of a live one. `copy`: the copy of the new message."""
         return self._call(
             transitions.REPLACE,
             record.topic,
@@ -378,8 +379,8 @@ class Records:
         return self._call(transitions.DROP, topic, message_id, epoch=_given(epoch), nonce=_given(nonce), by=self.by())
 
     def restore(self, record: Record, restored: Record, envelope: Envelope) -> Call[Outcome[of.RestoreVerdict]]:
-        """Restores a message from a backup. `record`: the record in the backup. `restored`: the record that Redis will
-        have, with the epoch and nonce of the copy that was published for it."""
+        """Builds the call that restores a message from a backup. `record`: the record in the backup. `restored`: the
+        record that Redis will have, with the epoch and nonce of the copy that was published for it."""
         body = envelope.body
         return self._call(
             transitions.RESTORE,
@@ -414,8 +415,9 @@ class Records:
         return self._call(transitions.WEIGH, topic, message_id)
 
     def superseded(self, copies: Sequence[Copy]) -> Call[list[bool]]:
-        """Asks which copies are ghosts, by epoch alone. False is not certain: such a copy may still be a ghost by its
-        nonce. The records of all copies must have the same home (`Keys.home`), and no epoch may be 0."""
+        """Builds the call that asks which copies are ghosts, by epoch alone. False is not certain: such a copy may
+        still be a ghost by its nonce. The records of all copies must have the same home (`Keys.home`), and no epoch may
+        be 0."""
         keys = tuple(self.keys.record(copy.topic, copy.id)[0] for copy in copies)
         facts = tuple(fact for copy in copies for fact in (copy.epoch, copy.nonce, copy.created_ms))
         return Call(SCRIPTS["superseded"], plain(flags), keys, facts)
@@ -438,8 +440,9 @@ class Records:
         return Call(SCRIPTS["page"], plain(read_part), self.keys.indexes(topic, bucket)[:7], args)
 
     def labelled(self, topic: str, bucket: int, *, labels: str, **of_page: Any) -> Call[Part]:
-        """Lists the messages of a bucket that have all the given labels, by due moment. `labels`: one text, a line
-        `key=value` for each. `of_page`: the named arguments of `page`, such as states, cursor and limit."""
+        """Builds the call that lists the messages of a bucket that have all the given labels, by due moment. `labels`:
+        one text, a line `key=value` for each. `of_page`: the named arguments of `page`, such as states, cursor and
+        limit."""
         page = self.page(topic, bucket, **of_page)
         return Call(
             SCRIPTS["labelled"], page.read, (*page.keys, self.keys.indexes(topic, bucket)[-1]), (*page.args, labels)

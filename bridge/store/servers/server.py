@@ -109,8 +109,8 @@ class RedisServer:
 async def close_idle(pool: ConnectionPool) -> None:
     """Closes the pool's idle connections.
 
-    `ConnectionPool.disconnect` waits for the end of each connection. Meanwhile the pool gives it to callers, whose
-    commands fail.
+    Does not use `ConnectionPool.disconnect`, which waits for the end of each connection. Meanwhile the pool would give
+    that connection to callers, and their commands would fail.
     """
     for connection in [*pool._available_connections]:
         await connection.disconnect(nowait=True)
