@@ -25,8 +25,8 @@ from bridge.model.recent import Recent
 log = structlog.get_logger(__name__)
 
 HOLD_S: Final = 20.0
-"""How long a session must run without an error until its loop counts as working. This time is longer than the pause
-before a failed message (5 s) or bulk operation (15 s) is tried again."""
+"""How long a session must run without an error, after a bug, until its loop counts as working again. This time is
+longer than the pause before a failed message (5 s) or bulk operation (15 s) is tried again."""
 
 _LONGEST_PAUSE_S: Final = 60.0
 _DOUBLINGS: Final = 6
