@@ -42,8 +42,8 @@ def move(
     `exchange`: the exchange from which the message came to the queue. `now_ms`: the present moment in Unix ms.
 
     A waiting or due message goes into the new wheel, in the lane of its id. It waits there for the rest of its delay,
-    rounded up to a tenth of a second. Two kinds of messages go to the new checkpoint with all their headers. The first
-    are messages that a ready queue returned, because the headers say why. The second are messages without a wheel key.
+    rounded up to a tenth of a second. A message that a ready queue returned goes to the new checkpoint with all its
+    headers, which say why it was returned. A message without a wheel key also goes there with all its headers.
     """
     plain = strip(headers)
     if queue == old.acks:

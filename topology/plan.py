@@ -33,7 +33,8 @@ UNLIMITED_DELIVERIES: Final = 1_000_000_000
 and drops a message at its first requeue."""
 
 KEEPS_LATEST: Final = "x-max-length"
-"""An argument that only the probe queues have. Their messages are empty, so nothing is lost with them."""
+"""The argument that limits a queue to its latest messages. Only the probe queues have it: their messages are empty, so
+nothing is lost with them."""
 
 _ENTRY_PATTERN: Final = "*." * (len(HANDS) + 1) + "#"
 """The pattern of a wheel key: seven numbers, and at least one word of a topic. Without it a message with a key such as

@@ -20,8 +20,8 @@ class DoorApp:
     """The ASGI application of the door, a proxy for AMQP clients. Answers /health/live, /health/ready and /metrics.
     Starts the proxy at the ASGI startup event, and stops it at the shutdown event.
 
-    `drain_s`: the seconds after which it closes the clients' connections. `grace_s`: the seconds after that until it
-    cuts the connections that are still open.
+    `drain_s`: how many seconds after the shutdown event the door closes the clients' connections. `grace_s`: how many
+    seconds later it cuts the connections that are still open.
     """
 
     def __init__(self, door: Door, sockets: Sequence[socket.socket], *, drain_s: float, grace_s: float) -> None:

@@ -75,7 +75,7 @@ class Breaker:
         whether the timeout counts.
 
         The timeout does not count if this process was paused when the limit passed, because the answer may have come in
-        time. A call that began after such a stall counts, until the server has answered: the timers of a busy machine
+        time. A call that began after such a pause counts, until the server has answered: the timers of a busy machine
         may always be late.
         """
         self.troubled_s = now_s

@@ -22,7 +22,7 @@ _WITHOUT_SETTINGS: Final = Missing("the settings can't be used")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
     """All facts that the checks judge. `wrong`: complaints about wrong settings. `unknown`: complaints about unknown
-    settings. A part is `Missing` if it could not be gathered, with the reason."""
+    settings. A field is `Missing` if its facts could not be gathered, with the reason."""
 
     wrong: Sequence[str] = ()
     unknown: Sequence[str] = ()
