@@ -62,7 +62,7 @@ class Changing:
         if outcome.verdict is DeleteVerdict.RELEASING and waits:
             await asyncio.sleep((outcome.extra + 1) / 1_000)  # a timer may end a little early
             before, outcome = await self._delete(
-                topic, message_id, release=release, created_ms=created_ms, even_releasing=True
+                topic, message_id, release=release, created_ms=created_ms, seen=seen, even_releasing=True
             )
         match outcome.verdict:
             case DeleteVerdict.DELETED:
