@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import pytest
@@ -11,8 +11,6 @@ import pytest_asyncio
 
 from delaybridge_client import Client
 from tests.clients.python.scripted import Scripted
-
-_TOPICS = 16
 
 
 @pytest_asyncio.fixture(scope="session")
@@ -23,17 +21,26 @@ async def client(bridge_url: str) -> AsyncIterator[Client]:
 
 
 @pytest_asyncio.fixture(scope="session")
-async def topics(client: Client) -> Iterator[str]:
-    """Names of topics whose queues exist already: a bridge confirms nothing to a new queue in its first second."""
-    names = [f"client-{uuid4().hex[:12]}" for _ in range(_TOPICS)]
-    await asyncio.gather(*(client.put_policy(name) for name in names))
-    return iter(names)
+async def topics(client: Client) -> AsyncIterator[asyncio.Queue[str]]:
+    """Unused topics whose queues exist already: a bridge confirms nothing to a new queue in its first second."""
+    fresh: asyncio.Queue[str] = asyncio.Queue(maxsize=5)
+
+    async def make() -> None:
+        while True:
+            name = f"client-{uuid4().hex[:12]}"
+            await client.put_policy(name)
+            await fresh.put(name)
+
+    making = asyncio.create_task(make())
+    yield fresh
+    making.cancel()
+    await asyncio.wait((making,))
 
 
-@pytest.fixture
-def topic(topics: Iterator[str]) -> str:
+@pytest_asyncio.fixture
+async def topic(topics: asyncio.Queue[str]) -> str:
     """A topic that no other test uses."""
-    return next(topics)
+    return await topics.get()
 
 
 @pytest.fixture

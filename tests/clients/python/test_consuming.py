@@ -212,8 +212,8 @@ async def test_handlers_that_outlast_the_drain_are_cancelled_and_their_messages_
     assert (again.id, again.attempts, again.reason) == (sent.id, 2, "the consumer stopped before it was done")
 
 
-async def test_several_topics_are_consumed_by_priority(client: Client, topic: str, topics: object) -> None:
-    urgent = next(topics)  # type: ignore[call-overload]
+async def test_several_topics_are_consumed_by_priority(client: Client, topic: str, topics: asyncio.Queue[str]) -> None:
+    urgent = await topics.get()
     await client.send(topic, "normal")
     await client.send(urgent, "urgent")
     consumer, order = client.consumer(urgent, topic, concurrency=1), []
