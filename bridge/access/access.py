@@ -1,4 +1,4 @@
-"""Admits or refuses a request by its token, for every operation and every wire."""
+"""Admits or refuses a request by its token. lmstfy's wire checks tokens of its own."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ class _Scoped(Protocol):
 
 
 class Guard:
-    """The check in front of every operation and wire. `access`: None if no token is required. `local_only`: if no token
-    is required, refuses requests that pages of other sites make."""
+    """The check in front of every operation, and of every wire but lmstfy's. `access`: None if no token is required.
+    `local_only`: if no token is required, refuses requests that pages of other sites make."""
 
     def __init__(self, access: Access | None, *, local_only: bool = False) -> None:
         self._access = access

@@ -74,8 +74,8 @@ class NotFound(BridgeError):
 
 
 class Conflict(BridgeError):
-    """The state of the message or topic forbids the call. `state`: the message's state, if this state forbids the call;
-    else None."""
+    """The call contradicts what is so now: the state of the message or topic, or an equal call under way. `state`: the
+    message's state, if this state forbids the call; else None."""
 
     def __init__(self, message: str, *, state: str | None = None) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Defines the states that health reports for a loop, for RabbitMQ or for Redis. Pure."""
+"""Defines the states of a loop that health reports. Pure."""
 
 from __future__ import annotations
 

@@ -52,9 +52,9 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(extra="forbid", hide_input_in_errors=True)
 
     amqp_url: AmqpUrl = "amqp://guest:guest@127.0.0.1:5672"
-    """RabbitMQ, with user, password and virtual host (`/` if the URL ends with the port, `/` or `/%2F`); all nodes of a
-    [cluster](clusters.md#a-cluster-of-rabbitmq), separated by commas. A URL may end with `?heartbeat=5` (seconds, 0 for
-    none) and `auth=external` (by certificate)"""
+    """RabbitMQ's URL with user, password and virtual host. Without a path, or with the path `/`, the virtual host is
+    `/`. All nodes of a [cluster](clusters.md#a-cluster-of-rabbitmq), separated by commas. A URL may end with
+    `?heartbeat=5` (seconds, 0 for none) and `auth=external` (by certificate)"""
     redis_url: RedisUrl = "redis://127.0.0.1:6379/0"
     """Redis: one server, Sentinel or a Redis Cluster ([forms](clusters.md#redis-one-server-sentinel-cluster))"""
     management_url: ManagementUrl = None
@@ -302,8 +302,8 @@ class Settings(BaseSettings):
 
     @property
     def largest_kept_of_wires(self) -> int:
-        """The largest body, in bytes, that Redis keeps of a message from a client of a wire. Other delay queues keep
-        all bodies in Redis, and their clients look at waiting messages."""
+        """The largest body, in bytes, that Redis keeps of messages sent over a wire, unless the topic's policy has a
+        `keep_body_max`. Default: `max_body`, because clients of wires look at waiting messages."""
         return self.max_body if self.wire_keep_body_max is None else self.wire_keep_body_max
 
     @property

@@ -49,10 +49,10 @@ class StoreClock:
 
     @property
     def ahead_ms(self) -> float:
-        """An upper bound, in ms: how far Redis' clock has jumped ahead since any stored moment, such as a due moment.
+        """How far Redis' clock has jumped ahead at most, in ms, since a moment was stored, whenever that was.
 
-        Only jumps of a second or more that this process noticed count. The value is their sum, minus the lowest sum so
-        far. With several servers it is the largest of their values.
+        It counts the jumps of a second or more that this process has noticed. It is the sum of all jumps, minus the
+        lowest value that this sum has had. Of several servers, the one with the largest value counts.
         """
         return max((stepped_ms - lowest_ms for stepped_ms, lowest_ms in self._stepped_ms.values()), default=0.0)
 

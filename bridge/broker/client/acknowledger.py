@@ -1,4 +1,4 @@
-"""Acknowledges and requeues the deliveries of one channel, in order."""
+"""Acknowledges and requeues the deliveries of one channel, with as few frames as possible."""
 
 from __future__ import annotations
 

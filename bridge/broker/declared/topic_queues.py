@@ -26,8 +26,8 @@ Existing = Callable[[Collection[str]], Awaitable[Collection[str]]]
 
 
 async def everything(topics: Collection[str]) -> Collection[str]:
-    """Returns all given topics, so the queue of each one may be declared. It is the `Existing` of ready queues and of
-    clients' publishes: clients may make new topics."""
+    """Returns all given topics, so a missing queue of any topic may be declared. Used for ready queues and for what
+    requests publish, because clients may make new topics."""
     return topics
 
 

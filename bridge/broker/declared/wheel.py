@@ -50,7 +50,7 @@ class Wheel:
 
     @property
     def is_declared(self) -> bool:
-        """Whether the wheel was declared since a connection was last lost."""
+        """Whether the wheel was declared since a connection was last replaced. True before the first connection."""
         return self._generation == self._generations
 
     async def ensure(self) -> None:

@@ -20,7 +20,8 @@ from topology.migration.steps import Choices, Gap, Step
 
 
 def letters(options: Options, exchanges: Iterable[str]) -> Mapping[str, int] | None:
-    """Returns how many dead letters the topics of these exchanges have, by topic; None: no bridge is named."""
+    """Returns the number of dead letters by topic, for the topic that takes over each exchange. None: the command was
+    given no bridge (`--url`)."""
 
     async def ask() -> Mapping[str, int] | None:
         async with bridge(options.url, options.token, options.tls) as found:

@@ -42,8 +42,8 @@ class DueOut(Answer):
 
 
 class LatenessOut(Answer):
-    """How late the releases of all topics were. A percentile is the upper bound of a bucket of
-    `delaybridge_release_lag_seconds`."""
+    """How late the releases of all topics were, over the last `over_s` seconds. A percentile is rounded up to a bound
+    of the buckets of `delaybridge_release_lag_seconds`. null: no release, or later than the last bound."""
 
     released: int
     late: Annotated[int, Meta(description="released more than 100 ms late")]

@@ -76,7 +76,8 @@ class Delivery:
         self._failing = False
 
     async def deliver(self, leased: Leased) -> None:
-        """Calls the receiver, and settles the message by the answer.
+        """Calls the receiver, and settles the message by the answer. A message that names no valid receiver counts as a
+        failed attempt.
 
         In three cases the bridge makes no call. It makes the message due again, and counts no attempt:
 

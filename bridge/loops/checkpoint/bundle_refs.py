@@ -17,8 +17,8 @@ class BundleRefs:
         self.copies = 0  # copies of all bundles that are read and unfinished
 
     def has_room(self, copies: int) -> bool:
-        """Whether `copies` more copies of a bundle may be read now. A bundle of any size may be read if all copies that
-        were read are finished."""
+        """Whether `copies` more copies may be read without exceeding the limit of unfinished copies. If no copy is
+        unfinished, a bundle of any size may be read."""
         return not self.copies or self.copies + copies <= self._most
 
     def opened(self, tag: int, copies: int) -> None:

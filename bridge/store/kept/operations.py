@@ -21,7 +21,7 @@ MOST: Final = 200
 MOST_RUNNING: Final = 20
 """The most operations that run at once."""
 LEASE_MS: Final = 15_000
-"""How long a lease of an operation lasts. Each saved portion extends it. After its end another process takes over."""
+"""How long a lease of an operation lasts. `save` and `hold` extend it. After its end another process takes over."""
 
 _SHOWN: Final = ("asked", "matched", "state", "created_ms", "ended_ms", "progress", "reason")
 
@@ -79,7 +79,8 @@ class StoredOperations:
         self._keys = keys
 
     async def begin(self, operation_id: str, asked: bytes, matched: int) -> bool:
-        """Keeps a new operation. Returns False if too many operations run."""
+        """Stores a new operation. Returns False, and stores nothing, if `MOST_RUNNING` operations run. `asked`: the
+        request, as JSON. `matched`: how many messages match it."""
         (began,) = await self._store.run([self.begin_call(operation_id, asked, matched)])
         return began
 

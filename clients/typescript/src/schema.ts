@@ -1464,8 +1464,8 @@ export interface components {
         };
         /**
          * LatenessOut
-         * @description How late the releases of all topics were. A percentile is the upper bound of a bucket of
-         *     `delaybridge_release_lag_seconds`.
+         * @description How late the releases of all topics were, over the last `over_s` seconds. A percentile is rounded up to a bound of
+         *     the buckets of `delaybridge_release_lag_seconds`. null: no release, or later than the last bound.
          */
         LatenessOut: {
             released: number;

@@ -269,7 +269,7 @@ def whole(value: Any) -> Any:
 
 
 def whole_number(value: Any) -> Any:
-    """Returns the value; a text of digits as an integer, because all values in a query are text."""
+    """Returns the value; a text of digits, with or without a minus, as an integer. All values in a query are text."""
     return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
 
 
