@@ -68,7 +68,7 @@ class Drop:
 
 @fast_dataclass(frozen=True, slots=True)
 class Perform:
-    """The checkpoint carries out a step for the copy. `not_before_ms`: the earliest moment at which the step may begin,
+    """The checkpoint carries out `step` for the copy. `not_before_ms`: the earliest moment at which the step may begin,
     in Unix ms of Redis' clock; 0: now. `counts`: how the metrics count the copy; None: not at all."""
 
     step: Publish | Succeed[Named]

@@ -55,7 +55,7 @@ class Demand:
         self._looked_s = 0.0
 
     def note(self, now_s: float) -> None:
-        """Counts a pull that came."""
+        """Counts a pull that came at `now_s`."""
         self._came_s.append(now_s)
 
     def is_steady(self, now_s: float) -> bool:
