@@ -62,6 +62,7 @@ def test_headers_name_the_message_and_the_attempt() -> None:
         "x-delay-id": "%20o%20%221%22%25",
         "x-delay-attempt": "2",
         "x-delay-due": str(sent.record.due_ms),
+        "x-delay-created": str(sent.record.created_ms),
     }
     assert "x-delay-headers" not in names
 

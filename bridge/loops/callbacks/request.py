@@ -54,6 +54,7 @@ def headers_of(message: Message, destination: Destination, timestamp_s: int) -> 
         ("x-delay-id", quote(record.id, safe=_VISIBLE)),
         ("x-delay-attempt", str(record.attempts)),
         ("x-delay-due", str(record.due_ms)),
+        ("x-delay-created", str(record.created_ms)),
     ]
     if destination.keys:
         headers.append(("webhook-signature", signatures(destination.keys, identity, timestamp_s, body)))
