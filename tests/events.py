@@ -13,7 +13,7 @@ class What(StrEnum):
     SENDING = auto()  # a try begins; `due_ms` is the earliest moment the message can be due
     UNANSWERED = auto()  # the try got no answer, and may have been accepted
     ACCEPTED = auto()
-    BESIDE = auto()  # another client sends a message of the same id, so one or two messages come
+    BESIDE = auto()  # an AMQP client has sent a further message of the id, or may have: one or two messages come
     UNCHECKED = auto()  # its topic may be on direct release during a try: AMQP consumers may get it though deleted
     MOVING = auto()  # `due_ms` is the earliest moment the message can be due after the move
     MOVED = auto()  # the move was answered 200; `due_ms` as the answer says
@@ -22,7 +22,7 @@ class What(StrEnum):
     DELETED = auto()  # the delete was answered 200
     NOT_DELETED = auto()  # the delete was answered otherwise
     FORGOTTEN = auto()  # the bridge does not know the message any more
-    PULLED = auto()  # delivered over HTTP; `due_ms` and `attempt` as the delivery says, `asked_ms` when the pull began
+    PULLED = auto()  # delivered over HTTP; `asked_ms`: when the pull began; the rest as the delivery says
     CONSUMED = auto()  # delivered over AMQP
     LEASED = auto()  # nobody may get the message before `due_ms`, unless its consumer settles it
     RETURNED = auto()  # the consumer will nack, reject or leave this delivery; `attempt` is the delivery's
@@ -43,6 +43,7 @@ class Event:
     due_ms: int = 0
     attempt: int = 0
     asked_ms: int = 0
+    created_ms: int = 0
 
     def __str__(self) -> str:
         due = f" due {self.due_ms}" if self.due_ms else ""

@@ -30,9 +30,18 @@ class History:
         self.ahead_ms = 0  # how far the clock of Redis is ahead of ours
         self.emptyings = 0  # of Redis: odd while one goes on
 
-    def note(self, message_id: str, what: What, *, due_ms: int = 0, attempt: int = 0, asked_ms: int = 0) -> None:
+    def note(
+        self,
+        message_id: str,
+        what: What,
+        *,
+        due_ms: int = 0,
+        attempt: int = 0,
+        asked_ms: int = 0,
+        created_ms: int = 0,
+    ) -> None:
         """Adds an event that was seen just now."""
-        self.events.append(Event(now_ms(), message_id, what, due_ms, attempt, asked_ms))
+        self.events.append(Event(now_ms(), message_id, what, due_ms, attempt, asked_ms, created_ms))
         self.delivery_count += what in DELIVERIES
         self.accepted_count += what is What.ACCEPTED
         if what is What.ACKED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,7 +21,6 @@ class Life:
     moving_to_ms: int | None = None  # of a move without an answer
     unchecked: bool = False
     sends: int = 0
-    unanswered: int = 0
     beside: int = 0
     accepted: bool = False
     deletion: What | None = None  # the last event of a delete
@@ -70,7 +70,7 @@ class Life:
                 self.earliest_ms = min(self.earliest_ms or event.due_ms, event.due_ms)
                 self.not_before_ms = min(self.not_before_ms or event.due_ms, event.due_ms)
             case What.UNANSWERED:
-                self.unanswered += 1
+                pass  # its message may come, and is not owed
             case What.BESIDE:
                 self.beside += 1
             case What.UNCHECKED:
@@ -156,14 +156,15 @@ class Life:
         )
 
     def over_limit(self, max_retry: int) -> bool:
-        """Returns whether HTTP delivered the message more often than its retries allow, or a delivery counts too many
+        """Returns whether HTTP delivered a message more often than its retries allow, or a delivery counts too many
         attempts.
 
-        A try without an answer may have been a message that ended before the next try, so each such try allows as many
-        deliveries again. So do a replay, and another client's message of the same id.
+        A try without success may have made a message that ended before the next try made another one: guarantee 1. The
+        moment of creation tells the two apart. A replay allows as many deliveries again, and so does an AMQP client's
+        further message of the id: it goes on with the record of the one before.
         """
-        pulled = sum(one.what is What.PULLED for one in self.deliveries)
-        too_often = pulled > (max_retry + 1) * (1 + self.unanswered + self.beside + self.replays)
+        pulled = Counter(one.created_ms for one in self.deliveries if one.what is What.PULLED)
+        too_often = max(pulled.values(), default=0) > (max_retry + 1) * (1 + self.beside + self.replays)
         return too_often or any(one.attempt > max_retry + 1 for one in self.deliveries)
 
     @property

@@ -28,7 +28,10 @@ async def over_http(api: Api, topic: str, history: History, *, lease_ms: int) ->
         settled = []
         for one in pulled:
             due_ms, attempt = instant_ms(one["due_at"]), one["attempts"]
-            history.note(one["id"], What.PULLED, due_ms=due_ms, attempt=attempt, asked_ms=asked_ms)
+            created_ms = instant_ms(one["created_at"])
+            history.note(
+                one["id"], What.PULLED, due_ms=due_ms, attempt=attempt, asked_ms=asked_ms, created_ms=created_ms
+            )
             seen += 1
             if attempt > 1 or seen % _LEFT_ALONE:
                 history.note(one["id"], What.ACKING)

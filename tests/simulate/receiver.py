@@ -78,7 +78,8 @@ class Receiver:
         if answer == "gone":
             return Response(410)
         key, attempt = str(orjson.loads(body)), int(headers["x-delay-attempt"])
-        self._history.note(key, What.PULLED, due_ms=int(headers["x-delay-due"]), attempt=attempt)
+        due_ms, created_ms = int(headers["x-delay-due"]), int(headers["x-delay-created"])
+        self._history.note(key, What.PULLED, due_ms=due_ms, attempt=attempt, created_ms=created_ms)
         if answer == "fail":
             self._history.note(key, What.RETURNED, attempt=attempt)
             return Response(500)

@@ -45,8 +45,14 @@ class Puller:
                 continue
             pulled: list[Pulled] = response.raise_for_status().json()["messages"]
             for one in pulled:
-                due_ms, attempt = instant_ms(one["due_at"]), one["attempts"]
-                self._history.note(one["body"], What.PULLED, due_ms=due_ms, attempt=attempt, asked_ms=asked_ms)
+                self._history.note(
+                    one["body"],
+                    What.PULLED,
+                    due_ms=instant_ms(one["due_at"]),
+                    attempt=one["attempts"],
+                    asked_ms=asked_ms,
+                    created_ms=instant_ms(one["created_at"]),
+                )
                 if pause is not None and pause == self._policies.pause_of(self._topic):
                     self._history.note(one["body"], What.IN_PAUSE)
             await self._settle(pulled, wanted["lease"])

@@ -88,22 +88,28 @@ class Sender:
 
     async def publish(self, topic: str, key: str, delay_ms: int) -> None:
         """Publishes over AMQP with a key of the wheel, until RabbitMQ confirms the message."""
-        await self._until_confirmed(self._publisher.publish, topic, key, delay_ms)
+        await self._until_confirmed(self._publisher.publish, topic, key, delay_ms, unconfirmed=What.BESIDE)
 
     async def submit(self, topic: str, key: str, delay_ms: int) -> bool:
         """Publishes over AMQP with the delay in a header, until RabbitMQ confirms the message. Returns whether it did
         so at the first try: then there is one message."""
-        return await self._until_confirmed(self._publisher.submit, topic, key, delay_ms)
+        return await self._until_confirmed(self._publisher.submit, topic, key, delay_ms, unconfirmed=What.UNANSWERED)
 
     async def _until_confirmed(
-        self, publish: Callable[[str, str, int], Awaitable[bool]], topic: str, key: str, delay_ms: int
+        self,
+        publish: Callable[[str, str, int], Awaitable[bool]],
+        topic: str,
+        key: str,
+        delay_ms: int,
+        *,
+        unconfirmed: What,
     ) -> bool:
         for tries in count(1):
             self._note_sending(topic, key, {"delay": delay_ms})
             if await publish(topic, key, delay_ms):
                 self._note_accepted(topic, key)
                 return tries == 1
-            self.history.note(key, What.UNANSWERED)
+            self.history.note(key, unconfirmed)
             await self.api.pause()
         raise AssertionError
 

@@ -85,12 +85,19 @@ HISTORIES = {
         (*SENT, PULLED, RETURNED, PULLED_AGAIN, RETURNED_AGAIN, replace(PULLED_AGAIN, at_ms=70, attempt=3), ACKED),
         replace(CLEAN, over_limit=IT),
     ),
-    "pulled as often after a try that may have been a message of its own": (
+    "pulled as often after a refused try that was a message of its own": (
         (
-            *(SENT[0], event(30, What.UNANSWERED), PULLED, RETURNED, PULLED_AGAIN, RETURNED_AGAIN, SENT[1]),
-            *(replace(PULLED, at_ms=70), ACKED),
+            *(SENT[0], PULLED, RETURNED, PULLED_AGAIN, RETURNED_AGAIN, SENT[0], SENT[1]),
+            *(replace(PULLED, at_ms=70, created_ms=65), ACKED),
         ),
         CLEAN,
+    ),
+    "pulled more often than allowed after a try without an answer": (
+        (
+            *(SENT[0], event(30, What.UNANSWERED), PULLED, RETURNED, PULLED_AGAIN, RETURNED_AGAIN, SENT[0], SENT[1]),
+            *(replace(PULLED, at_ms=70), ACKED),
+        ),
+        replace(CLEAN, over_limit=IT),
     ),
     "given back, and acked in another delivery": ((*SENT, PULLED, ACKED, PULLED_AGAIN, RETURNED), CLEAN),
     "an attempt beyond the limit": (
