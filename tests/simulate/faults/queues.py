@@ -10,6 +10,7 @@ from tests.events import What
 from tests.simulate.faults.target import Fault, Target
 from tests.simulate.rabbitmq.message import Message
 from tests.torture.topics import CHANGED_CONSUMED, CONSUMED, LETTERS
+from topology.wheel import parse_key
 
 _TEXT: Final = re.compile(rb'"([^"\\]+)"')
 _OF_A_BRIDGE: Final = ("x-delay-copy", "x-delay-bundle")  # one of these headers
@@ -87,10 +88,11 @@ class QueueFaults(Target):
                 broker.delete(name)
 
     def _lost_with(self, name: str) -> Iterator[Message]:
-        """Yields the messages that nobody can send again if the queue is deleted: those of a ready queue, which are
-        with consumers or may be, and an AMQP client's own, which have no record yet.
+        """Yields the messages that nobody can send again if the queue is deleted.
 
-        A process that has read a due copy may release it. If it dies before, its record says that the message is ready.
+        "The audit can't repair messages of a ready queue or on direct release" (docs/guarantees.md). An AMQP client's
+        own message has no record yet. A process that has read a due copy may release it. If it dies before, its record
+        says that the message is ready.
         """
         queue, unacked = self._stage.rabbit.broker.state.queues[name], self._stage.rabbit.broker.unacknowledged(name)
         if name.startswith("ready."):
@@ -98,7 +100,7 @@ class QueueFaults(Target):
         elif not name.startswith("dead."):
             yield from unacked
             for message in queue.messages():
-                if not any(header in message.properties.headers.entries for header in _OF_A_BRIDGE):
+                if not _sent_again(message):
                     yield message
 
     def _note_lost(self, messages: Iterable[Message]) -> None:
@@ -108,3 +110,10 @@ class QueueFaults(Target):
             for key in dict.fromkeys(event.message_id for event in history.events):
                 if key in found:
                     history.note(key, What.DELETING)
+
+
+def _sent_again(message: Message) -> bool:
+    """Whether the audit sends a waiting message again. It passes the checkpoint, so its key names a kind."""
+    is_of_a_bridge = any(header in message.properties.headers.entries for header in _OF_A_BRIDGE)
+    key = parse_key(message.keys[0])
+    return is_of_a_bridge and key is not None and key.kind is not None
