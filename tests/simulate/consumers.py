@@ -6,12 +6,11 @@ import asyncio
 from random import Random
 from typing import Final
 
-import orjson
 from aio_pika.abc import AbstractIncomingMessage
 
 from tests.events import What
 from tests.history import History, now_ms
-from tests.torture.amqp import Publisher
+from tests.torture.amqp import Publisher, created_ms
 from tests.torture.api import Api
 from tests.torture.consumers import LAST_RETURNED, WAIT_MS, Pulled, Puller, Subscriber
 from tests.torture.policies import Policies
@@ -81,18 +80,21 @@ class SpoilingPuller(Puller):
 
 
 class RecordingSubscriber(Subscriber):
-    """Consumes over AMQP. Requeues some messages, and records the acks of most.
+    """Consumes over AMQP. Requeues some messages, and records the acks of most, each with its message's moment of
+    creation.
 
-    `recorded`: the topic and the id of each message whose last delivery ended with a recorded ack, which RabbitMQ has
-    confirmed. After a crash an AMQP client's own message may come once more, and its record begins again."""
+    `recorded`: topic, id and moment of creation of each message whose last delivery ended with a recorded ack, which
+    RabbitMQ has confirmed. After a crash an AMQP client's own message may come once more, and its record begins again.
+    """
 
     def __init__(self, url: str, topic: str, history: History, publisher: Publisher, random: Random) -> None:
         super().__init__(url, topic, history, random, rejected=_RETURNED)
         self._publisher = publisher
-        self.recorded: dict[tuple[str, str], None] = {}
+        self.recorded: dict[tuple[str, str, int], None] = {}
 
     async def _received(self, message: AbstractIncomingMessage) -> None:
-        self.recorded.pop((self._topic, str(message.message_id)), None)
+        if (created := created_ms(message)) is not None:
+            self.recorded.pop((self._topic, str(message.message_id), created), None)
         await super()._received(message)
 
     async def _return(self, message: AbstractIncomingMessage) -> None:
@@ -102,9 +104,8 @@ class RecordingSubscriber(Subscriber):
             await message.reject(requeue=False)
 
     async def _finish(self, message: AbstractIncomingMessage) -> None:
-        message_id = str(message.message_id)
-        # A recorded ack has no receipt. So it would end a replacement of the message too.
-        is_only = orjson.loads(message.body) == message_id
-        if is_only and self._random.random() < _RECORDED and await self._publisher.record_ack(self._topic, message_id):
-            self.recorded[self._topic, message_id] = None
+        message_id, created = str(message.message_id), created_ms(message)
+        records = self._random.random() < _RECORDED
+        if records and await self._publisher.record_ack(self._topic, message_id, created) and created is not None:
+            self.recorded[self._topic, message_id, created] = None
         await message.ack()

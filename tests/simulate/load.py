@@ -28,15 +28,13 @@ from tests.torture.letters import Letters
 from tests.torture.policies import Policies
 from tests.torture.producers import Producers
 from tests.torture.reuse import Reuse
-from tests.torture.sender import OK, Sender
+from tests.torture.sender import OK, Sender, instant_ms
 from tests.torture.ticks import Ticks
 from tests.torture.topics import CHANGED, CHANGED_CONSUMED, CHANGED_PULLED, CONSUMED, PULLED, REMOVED, first
 
 _LONGEST_MS: Final = 12_000
 _BATCH: Final = 5
 _REMOVED: Final = 4
-_REST_S: Final = 2.1
-"""A process that uses a topic within two seconds after another one has removed it does not list the topic again."""
 _LETTERS: Final = 10
 _LOOK_S: Final = 0.2
 _RECORDED_S: Final = 5.0  # the ack of a moment ago; a call of Redis that fails is tried again a second later
@@ -137,7 +135,7 @@ class Load:
         stop = asyncio.Event()
         async with together() as group:
             group.create_task(self._policies.run(CHANGED, stop))
-            group.create_task(self._reuse.removed(stop, _REMOVED, _REST_S))
+            group.create_task(self._reuse.removed(stop, _REMOVED))
             group.create_task(self._letters.run(stop, seconds))
             group.create_task(self.replays.run(stop))
             group.create_task(self._ticks.run(stop))
@@ -184,20 +182,20 @@ class Load:
     async def look(self) -> None:
         """Looks at the end of the calm time for what has gone silent, and for acks that nobody has recorded."""
         self._ticks.end()
-        events = self._history.events
-        emptied = max((at for at, event in enumerate(events) if event.what is What.EMPTIED), default=-1)
-        since = {event.message_id for event in events[emptied + 1 :] if event.what is What.SENDING}
-        sent = self._history.counts(What.SENDING) + self._history.counts(What.BESIDE)
-        for topic, message_id in [one for subscriber in self._subscribers for one in subscriber.recorded]:
-            if message_id not in since or sent[message_id] > 1:
-                continue  # Redis has lost the ack, or the id may be of several messages
-            if await self._lives(topic, message_id):
+        emptied_ms = max((event.at_ms for event in self._history.events if event.what is What.EMPTIED), default=0)
+        for recorded in [one for subscriber in self._subscribers for one in subscriber.recorded]:
+            topic, message_id, created_ms = recorded
+            if created_ms <= emptied_ms:
+                continue  # Redis may have lost the ack
+            if await self._lives(*recorded):
                 await asyncio.sleep(_RECORDED_S)
-                if state := await self._lives(topic, message_id):
+                if state := await self._lives(*recorded):
                     self._findings.append(f"{message_id} of {topic} is {state} after its recorded ack")
 
-    async def _lives(self, topic: str, message_id: str) -> str:
-        """Returns the state of a live message; empty: it has ended, or Redis does not know it."""
+    async def _lives(self, topic: str, message_id: str, created_ms: int) -> str:
+        """Returns the state of a live message. Empty: it has ended, Redis does not know it, or another message has its
+        id."""
         found = await self._api.insist("GET", f"/v1/topics/{topic}/messages/{message_id}")
-        state = str(found.json()["state"]) if found.status_code == OK else ""
-        return state if state in ("waiting", "ready", "leased") else ""
+        shown = found.json() if found.status_code == OK else {"state": ""}
+        is_live = shown["state"] in ("waiting", "ready", "leased") and instant_ms(shown["created_at"]) == created_ms
+        return str(shown["state"]) if is_live else ""

@@ -17,6 +17,7 @@ _CONNECT_TIMEOUT_S, _CONFIRM_TIMEOUT_S = 5.0, 10.0
 _PAUSE_S = 0.2
 _PREFETCH = 100
 _WHEEL, _INGRESS, _ACKS = "delay", "delay.in", "delay.done"
+_CREATED = "x-delay-created"
 
 
 class Publisher:
@@ -37,9 +38,14 @@ class Publisher:
         """Publishes with the delay in a header."""
         return await self._confirmed(_INGRESS, _message(message_id, {"x-delay": delay_ms}), topic)
 
-    async def record_ack(self, topic: str, message_id: str) -> bool:
-        """Publishes that a consumer has finished the message."""
-        ack = aio_pika.Message(b"", message_id=message_id, delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
+    async def record_ack(self, topic: str, message_id: str, created_ms: int | None) -> bool:
+        """Publishes that a consumer has finished the message. `created_ms`: as its delivery says; None: it does not."""
+        ack = aio_pika.Message(
+            b"",
+            message_id=message_id,
+            headers=None if created_ms is None else {_CREATED: created_ms},
+            delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
+        )
         return await self._confirmed(_ACKS, ack, topic)
 
     async def _confirmed(self, exchange: str, message: aio_pika.Message, routing_key: str) -> bool:
@@ -100,6 +106,12 @@ async def consume(url: str, queue_name: str, received: Callable[[AbstractIncomin
                 await queue.consume(settled)
                 await gone.wait()
         await asyncio.sleep(_PAUSE_S)
+
+
+def created_ms(message: AbstractIncomingMessage) -> int | None:
+    """Returns when the delivered message was created; None: RabbitMQ alone delivered an AMQP client's own message."""
+    created = message.headers.get(_CREATED)
+    return None if created is None else int(str(created))
 
 
 def _any(urls: str) -> str:

@@ -87,9 +87,8 @@ class Reuse:
                 return
             await pause(_LOOK_S)
 
-    async def removed(self, stop: asyncio.Event, ids: int, rest_s: float = 0.0) -> None:
-        """Sends the same ids to a topic again and again, and removes the topic with its messages each time. `rest_s`:
-        the pause after a removal."""
+    async def removed(self, stop: asyncio.Event, ids: int) -> None:
+        """Sends the same ids to a topic again and again, and removes the topic with its messages each time."""
         time = 0
         while not stop.is_set():
             keys = {f"removed-{number}": f"removed-{number}#{time}" for number in range(ids)}
@@ -104,7 +103,6 @@ class Reuse:
             known = [key for key, failed in zip(keys.values(), sent, strict=True) if None not in failed]
             # The topic's first message may have been returned, and wait for its next delivery.
             await self._remove(known, [*keys.values(), first(REMOVED)])
-            await asyncio.sleep(rest_s)
             time += 1
 
     async def _remove(self, known: list[str], keys: list[str]) -> None:
