@@ -9,46 +9,45 @@ from bridge.store.scripts import SCRIPTS
 from tests.life_table import FORGETTING, TABLE, Named
 from tests.timelines import READ, RECORDS, misfits
 
-_NAMED: Final = """
+_NAMED: Final = b"""
 local out = {}
 for at, key in ipairs(KEYS) do
   local stored = redis.call('GET', key)
   local r = stored and cmsgpack.unpack(stored)
-  out[at] = r and { r[1], r[4], r[2], r[3], r[5] + r[4], r[11] } or {}
+  out[at] = r and string.format('%d %d %d %d %d %d', r[1], r[4], r[2], r[3], r[5] + r[4], r[11]) or ''
 end
-return out
+return table.concat(out, '\\n')
 """
-"""Returns the fields of `Named` for each record."""
+"""Returns a line with the fields of `Named` for each record. It is empty where there is no record."""
 
 
 class Lives:
     """The records of a simulation, as the calls left them. `command` runs a command of Redis at once. `findings`: moves
-    that no header names, and records that changed between two calls."""
+    that no header names, and records that changed between two calls.
+
+    Before and after each call somebody has to run the command `look`."""
 
     def __init__(self, command: Callable[..., Any]) -> None:
         self._command = command
         self._scripts = {script.sha.encode(): script for script in SCRIPTS.values()}
         self._left: dict[bytes, Named | None] = {}
-        self._before: dict[bytes, Named | None] = {}
         self.findings: list[str] = []
         self.moves = 0
 
-    def before(self, words: Sequence[bytes]) -> None:
-        """Looks at the records of a command that is about to run."""
-        self._before = self._named(self._records(words))
-        for key, record in self._before.items():
-            if self._left.get(key) not in (None, record):
-                self._check(FORGETTING, key, self._left[key], record)
+    def look(self, words: Sequence[bytes]) -> tuple[bytes, ...]:
+        """Returns the command that looks at the records which a command may change; nothing if it may change none."""
+        keys = self._records(words)
+        return (b"EVAL", _NAMED, b"%d" % len(keys), *keys) if keys else ()
 
-    def after(self, words: Sequence[bytes]) -> None:
-        """Looks at the records again, and judges what the command did to them."""
-        if not self._before:
-            return
-        script = self._scripts[words[1]].name
-        left = self._named([*self._before])
-        for key, record in left.items():
-            self._check(script, key, self._before[key], record)
-        self._left |= left
+    def called(self, words: Sequence[bytes], before: bytes, after: bytes) -> None:
+        """Judges what a command did to its records. `before`, `after`: the answers to the looks."""
+        script, keys = self._scripts[words[1]].name, self._records(words)
+        had, has = (dict(zip(keys, _named(looked), strict=True)) for looked in (before, after))
+        for key in had:
+            if self._left.get(key) not in (None, had[key]):
+                self._check(FORGETTING, key, self._left[key], had[key])
+            self._check(script, key, had[key], has[key])
+        self._left |= has
 
     def emptied(self) -> None:
         """Notes that Redis has lost all records."""
@@ -68,14 +67,13 @@ class Lives:
         keys = words[3 : 3 + int(words[2])]
         return [keys[0], *keys[len(script.keys) :: 2]]
 
-    def _named(self, keys: Sequence[bytes]) -> dict[bytes, Named | None]:
-        if not keys:
-            return {}
-        found = self._command("EVAL", _NAMED, len(keys), *keys)
-        return {key: Named(*fields) if fields else None for key, fields in zip(keys, found, strict=True)}
-
     def _check(self, script: str, key: bytes, before: Named | None, after: Named | None) -> None:
         try:
             self.moves += TABLE.arrow(script, before, after) is not None
         except LookupError as error:
             self.findings.append(f"life of {key.decode()}: {error}")
+
+
+def _named(looked: bytes) -> list[Named | None]:
+    """Reads the answer to a look."""
+    return [Named(*map(int, line.split())) if line else None for line in looked.split(b"\n")]

@@ -178,16 +178,25 @@ class SimulatedRedis:
         self._set_time()
         raw = b""
         for words in commands:
-            self.lives.before(words)
-            piece, (answer,) = real.ask(hiredis.pack_command(cast(Any, tuple(words))), 1)
+            piece, answer = self._asked(real, words)
             raw += piece
-            self.lives.after(words)
             shown = "…" if words[0] == b"INFO" else _brief(answer)  # the server's memory differs
             self._trace.note(link.name, f"{_shown(words)} -> {shown}{' LOST' if fate else ''}")
         if fate:
             link.cut(loses=True)
         else:
             link.send(raw)
+
+    def _asked(self, real: RealConnection, words: list[bytes]) -> tuple[bytes, Any]:
+        """Runs a command, between two looks at its records. Returns the bytes of its answer, and the answer."""
+        command = hiredis.pack_command(cast(Any, tuple(words)))
+        if not (looking := self.lives.look(words)):
+            raw, (answer,) = real.ask(command, 1)
+            return raw, answer
+        look = hiredis.pack_command(cast(Any, looking))
+        raw, (before, answer, after) = real.ask(look + command + look, 3)
+        self.lives.called(words, before, after)
+        return raw[_size(before) : len(raw) - _size(after)], answer
 
 
 class Client:
@@ -208,6 +217,11 @@ class Client:
 
     def lost(self) -> None:
         self._real.close()
+
+
+def _size(text: bytes) -> int:
+    """Returns how many bytes the answer with this text has."""
+    return len(b"$%d\r\n%b\r\n" % (len(text), text))
 
 
 def _whole(data: bytes) -> list[list[bytes]] | None:

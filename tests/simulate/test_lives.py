@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from bridge.model.message import State
@@ -21,19 +19,19 @@ class _Redis:
 
     def __init__(self) -> None:
         self.records: dict[bytes, Named] = {}
-        self.lives = Lives(self.command)
+        self.lives = Lives(lambda *_: None)
 
-    def command(self, name: str, _: str, count: int, *keys: bytes) -> list[Any]:
-        assert (name, count) == ("EVAL", len(keys))
-        return [self.records.get(key, []) for key in keys]
+    def look(self, words: list[bytes]) -> bytes:
+        _, _, _, *keys = self.lives.look(words)
+        return b"\n".join(b" ".join(b"%d" % field for field in self.records.get(key, ())) for key in keys)
 
     def call(self, script: str, after: Named, *, further: bytes = b"") -> None:
         """Runs a script that leaves its records so."""
         keys = [*KEYS, further, b"key"] if further else KEYS
         words = [b"EVALSHA", SCRIPTS[script].sha.encode(), b"%d" % len(keys), *keys]
-        self.lives.before(words)
+        before = self.look(words)
         self.records[further or KEYS[0]] = after
-        self.lives.after(words)
+        self.lives.called(words, before, self.look(words))
 
 
 @pytest.fixture

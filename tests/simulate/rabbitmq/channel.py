@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from copy import copy
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from pamqp import commands
 from pamqp.base import Frame
@@ -19,6 +20,8 @@ from tests.simulate.rabbitmq.message import published
 from tests.simulate.rabbitmq.state import State
 from tests.simulate.rabbitmq.tables import Properties
 from tests.simulate.rabbitmq.turn import Turn
+
+OfQueue = TypeVar("OfQueue", Queue.Declare, Queue.Delete)
 
 _NO_ROUTE = 312
 Content = tuple[Properties, bytes]
@@ -258,13 +261,13 @@ class Channel:
         match method:
             case Queue.Declare():
                 if method.passive and not method.queue:
-                    method.queue = self._last_queue
+                    method = _of(self._last_queue, method)
                 queue = self._declarations.declare_queue(method, arguments_of(method, payload))
                 self._last_queue = queue.name
                 answer = Queue.DeclareOk(queue=queue.name, message_count=queue.depth, consumer_count=queue.consumers)
             case Queue.Delete():
-                method.queue = method.queue or self._last_queue
-                answer = Queue.DeleteOk(message_count=self._declarations.delete_queue(method))
+                deleted = method if method.queue else _of(self._last_queue, method)
+                answer = Queue.DeleteOk(message_count=self._declarations.delete_queue(deleted))
             case Queue.Purge():
                 answer = Queue.PurgeOk(message_count=self._queue(method.queue).purge())
             case Queue.Bind() | Queue.Unbind():
@@ -274,6 +277,13 @@ class Channel:
                 answer = Queue.BindOk() if isinstance(method, Queue.Bind) else Queue.UnbindOk()
         if isinstance(method, Queue.Unbind) or not method.nowait:
             self.send(answer)
+
+
+def _of(queue: str, method: OfQueue) -> OfQueue:
+    """Returns the method with the name of its queue."""
+    named = copy(method)
+    named.queue = queue
+    return named
 
 
 def _unexpected(method: Frame) -> Refusal:

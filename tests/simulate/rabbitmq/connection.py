@@ -167,16 +167,16 @@ class Connection:
         if kind == HEARTBEAT:
             return
         if self._phase is _Phase.CLOSING:
-            if kind == METHOD and isinstance(method_of(payload, number), commands.Connection.CloseOk):
+            if kind == METHOD and isinstance(method_of(payload), commands.Connection.CloseOk):
                 self.lost()
             return
         if number == 0:
-            self._own_method(method_of(payload, 0))
+            self._own_method(method_of(payload))
         elif number in self._closing_channels:
             self._closing(number, kind, payload)
         elif number in self._channels:
             self._channel_frame(self._channels[number], kind, payload)
-        elif kind == METHOD and isinstance(method_of(payload, number), commands.Channel.Open):
+        elif kind == METHOD and isinstance(method_of(payload), commands.Channel.Open):
             if self._phase is not _Phase.OPEN or number > _CHANNELS:
                 raise Refusal(504, f"channel {number} can't be opened")
             self._channels[number] = Channel(number, self, self._state, self._turn)
@@ -216,7 +216,7 @@ class Connection:
     def _channel_frame(self, channel: Channel, kind: int, payload: bytes) -> None:
         number, publish = channel.number, self._publishes.get(channel.number)
         if kind == METHOD:
-            method = method_of(payload, number)
+            method = method_of(payload)
             if publish is not None:
                 raise Refusal(505, f"expected content header for class 60, got non content header frame {method.name}")
             if isinstance(method, Basic.Publish):
@@ -246,7 +246,7 @@ class Connection:
 
     def _closing(self, number: int, kind: int, payload: bytes) -> None:
         """Takes a frame of a channel that the broker has closed."""
-        method = method_of(payload, number) if kind == METHOD else None
+        method = method_of(payload) if kind == METHOD else None
         if isinstance(method, commands.Channel.CloseOk):
             self._closing_channels.discard(number)
         elif isinstance(method, commands.Channel.Close):

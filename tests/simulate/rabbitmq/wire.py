@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 from typing import Final
 
@@ -44,10 +45,11 @@ class Publish:
         return self._properties, bytes(self._body)
 
 
-def method_of(payload: bytes, number: int) -> Frame:
-    """Decodes a method. Raises Refusal: it is none."""
+@lru_cache(4_096)  # each start of a bridge declares the same queues
+def method_of(payload: bytes) -> Frame:
+    """Decodes a method, which nobody may change. Raises Refusal: it is none."""
     try:
-        method = frame.unmarshal(FRAME.pack(METHOD, number, len(payload)) + payload + END)[2]
+        method = frame.unmarshal(FRAME.pack(METHOD, 0, len(payload)) + payload + END)[2]
     except PAMQPException as error:
         raise Refusal(501, f"no method of AMQP 0-9-1: {error}") from error
     if not isinstance(method, Frame):
