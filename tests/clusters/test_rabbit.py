@@ -86,10 +86,12 @@ class Scene:
         running = [node for node in self.cluster.nodes if node.running]
         return any("undefined" in node.ctl("eval", "whereis(rabbit_fifo_dlx_sup).") for node in running)
 
-    async def restart_in_turn(self) -> None:
+    async def restarts(self) -> AsyncIterator[RabbitNode]:
+        """Restarts the running nodes in turn, and yields each."""
         for node in [node for node in self.cluster.nodes if node.running]:
             await asyncio.to_thread(node.stop)
             await started(node)
+            yield node
 
     def by_checkpoint(self) -> list[RabbitNode]:
         """The nodes. The first is the leader of the checkpoint's queue."""
@@ -135,7 +137,8 @@ class Probe:
             await started(*nodes)
             await asyncio.wait((sending,), timeout=GOES_ON_WITHIN_S)
             if not sending.done() and await asyncio.to_thread(scene.has_stranded_queues):
-                await scene.restart_in_turn()
+                async for _ in scene.restarts():
+                    pass
 
 
 def stalled(api: Api) -> list[Coroutine[Any, Any, httpx2.Response]]:
@@ -199,8 +202,8 @@ async def test_loss_of_one_node_delays_sends_and_loss_of_two_refuses_them_until_
 
 
 @pytest.mark.timeout(600)
-async def test_stranded_queue_is_named_and_has_its_messages_after_the_nodes_were_restarted_in_turn(
-    scene: Scene, own: httpx2.AsyncClient
+async def test_nodes_restarted_in_turn_start_a_stranded_queue_and_leave_bridges_ready_that_take_sends(
+    scene: Scene, http: httpx2.AsyncClient, own: httpx2.AsyncClient
 ) -> None:
     apis = [Api(own, bridge.url) for bridge in scene.bridges]
     probe = Probe(apis)
@@ -218,30 +221,18 @@ async def test_stranded_queue_is_named_and_has_its_messages_after_the_nodes_were
             await pause()
         assert (await api.sent(PROBED, new_ulid(), delay=500))["state"] == "waiting"
 
-    await scene.restart_in_turn()
-    await probe.accepted()
-    await apis[0].sent(STRANDED, "sent again")
-    pulled: set[str] = set()
-    while not pulled >= {"kept", "sent again"}:
-        pulled |= {one["id"] for one in await apis[0].pull(STRANDED, wait_ms=5_000)}
-
-
-@pytest.mark.timeout(600)
-async def test_bridges_are_ready_whenever_they_take_sends_while_the_nodes_are_restarted_in_turn(
-    scene: Scene, http: httpx2.AsyncClient, own: httpx2.AsyncClient
-) -> None:
-    probe = Probe([Api(own, bridge.url) for bridge in scene.bridges])
-    await probe.accepted()
     refusals: list[str] = []
     watching = [asyncio.create_task(watched(Api(http, bridge.url), refusals)) for bridge in scene.bridges]
     try:
-        for node in scene.cluster.nodes:
-            await asyncio.to_thread(node.stop)
-            await started(node)
+        async for _ in scene.restarts():
             await probe.accepted()
     finally:
         await ended(*watching)
     assert refusals == []
+    await apis[0].sent(STRANDED, "sent again")
+    pulled: set[str] = set()
+    while not pulled >= {"kept", "sent again"}:
+        pulled |= {one["id"] for one in await apis[0].pull(STRANDED, wait_ms=5_000)}
 
 
 async def watched(api: Api, refusals: list[str]) -> None:
