@@ -18,7 +18,9 @@ run: ## Run Redis, RabbitMQ and the bridge until Ctrl-C
 	@sh deploy/setup.sh run
 	@exec $(PYTHON) -m bridge.local
 
-all: check guard test-all ## Run every check and every test, as CI does
+# The checks take one core, and the guard another.
+all: setup ## Run every check and every test, as CI does
+	@$(MAKE) --jobs=2 --output-sync=target check guard; checks=$$?; $(MAKE) test-all && exit $$checks
 
 check: lint types imports ## Run the checks that need no server, in seconds
 
