@@ -598,6 +598,19 @@ def fail_over_to(steps: Transitions, before: dict[str, tuple[bytes, int]]) -> No
     steps.forgotten("a")
 
 
+def test_clients_message_that_was_read_while_the_clock_was_ahead_is_due(redis_node: RedisNode) -> None:
+    """Redis answers the checkpoint only once the clock is right again."""
+    with connected_store(redis_node) as (run, store):
+        world = World(run, store)
+        read_ms = world.now_ms + HOUR_MS
+        fields = {"epoch": 0, "attempt": 1, "max_retry": 3, "due_ms": read_ms, "created_ms": read_ms}
+        copy = Copy(topic=world.topic, id="a", nonce=0, expires_ms=0, envelope=Envelope(), **fields)
+        fire = world.records.fire(copy, paused_ms=0, adopt=False, waited_ms=3_000, short_ms=short_ms())
+        (outcome,) = world.ask(fire)
+        assert (outcome.verdict, outcome.found.due_ms) == (FireVerdict.MADE, world.now_ms)
+        world.clear()
+
+
 def test_lease_that_is_named_long_after_its_copy_was_published_lasts_as_it_was_answered(redis_node: RedisNode) -> None:
     """The copy has waited for the whole lease, which counts from the call that named the copy."""
     with connected_store(redis_node) as (run, store):

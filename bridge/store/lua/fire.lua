@@ -59,6 +59,8 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
   epoch, nonce, attempt = tonumber(epoch), tonumber(nonce), tonumber(attempt)
   local r = load()
   local verdict = 'release'
+  -- A client's copy is due when the bridge reads it, by the clock of that time, which may have been ahead.
+  if epoch == 0 and waited_ms ~= '' then due_ms = math.min(tonumber(due_ms), now) end
   if r and epoch == 0 and free_for_client(r) then
     local next_epoch, next_nonce = r[EPOCH] + 1, nonce
     if live(r) then
