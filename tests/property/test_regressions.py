@@ -11,7 +11,7 @@ from bridge.broker.publications import short_ms
 from bridge.local.redis import RedisNode
 from bridge.model.message import Copy, CopyKind, Envelope, State, own_life_id
 from bridge.model.timeline import What
-from bridge.service.protocol.successors import lease_copy, successor
+from bridge.service.protocol.successors import as_recorded, lease_copy, successor
 from bridge.store.messages.records import AHEAD_MS
 from bridge.store.messages.timelines import transitions
 from bridge.store.messages.verdicts import FireVerdict
@@ -608,6 +608,23 @@ def test_clients_message_that_was_read_while_the_clock_was_ahead_is_due(redis_no
         fire = world.records.fire(copy, paused_ms=0, adopt=False, waited_ms=3_000, short_ms=short_ms())
         (outcome,) = world.ask(fire)
         assert (outcome.verdict, outcome.found.due_ms) == (FireVerdict.MADE, world.now_ms)
+        world.clear()
+
+
+@pytest.mark.parametrize("epoch", [0, 1], ids=["of a client", "of a bridge"])
+def test_message_that_fell_due_in_a_pause_while_the_clock_was_ahead_is_due(redis_node: RedisNode, epoch: int) -> None:
+    with connected_store(redis_node) as (run, store):
+        world = World(run, store)
+        right_ms, ahead_ms = world.now_ms, world.now_ms + HOUR_MS
+        fields = {"epoch": epoch, "attempt": 1, "max_retry": 3, "due_ms": ahead_ms, "created_ms": ahead_ms}
+        copy = Copy(topic=world.topic, id="a", nonce=epoch, expires_ms=0, envelope=Envelope(), **fields)
+        world.now_ms = ahead_ms
+        (outcome,) = world.ask(world.records.fire(copy, paused_ms=5_000, adopt=False, waited_ms=0, short_ms=short_ms()))
+        assert (outcome.verdict, outcome.extra) == (FireVerdict.HOLD, 5_000)
+        world.now_ms = right_ms + 5_000
+        copy = as_recorded(copy, outcome.found)
+        (outcome,) = world.ask(world.records.fire(copy, paused_ms=0, adopt=False, short_ms=short_ms()))
+        assert (outcome.verdict, outcome.found.due_ms) == (FireVerdict.RELEASE, world.now_ms)
         world.clear()
 
 

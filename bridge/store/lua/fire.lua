@@ -28,6 +28,8 @@
 -- A copy is a ghost only if its record has ended, is at a later epoch, or names another copy of the same epoch, within
 -- one life of the record, and of a message that the record knows.
 local NAMED_WITHIN_MS = 12000
+-- The checkpoint holds the due copies of a paused topic for so long, and then asks again.
+local PAUSED_MS = 5000
 local function judge_again(r, due_ms, waited_ms, short_ms)
   local term = r[TERM]
   if r[STATE] == LEASED and r[LEASE_UNTIL] > 0 then
@@ -46,8 +48,8 @@ local function judge_again(r, due_ms, waited_ms, short_ms)
     end
     if r[LEASE_UNTIL] - now > left + STEP_MS then r[LEASE_UNTIL] = now + left end
   elseif written_ahead(r, short_ms) then
-    if r[STATE] == READY then
-      r[DUE] = now -- it was due when it became ready
+    if r[STATE] == READY or r[ARRIVES] - r[DUE] >= PAUSED_MS then
+      r[DUE] = now -- it was due when it became ready, or was held in a pause
     elseif waited_ms and r[DUE] == due_ms then
       r[DUE] = now + short_ms
     end
