@@ -29,6 +29,7 @@ class History:
         self.steps = 0  # of the clock of Redis
         self.ahead_ms = 0  # how far the clock of Redis is ahead of ours
         self.emptyings = 0  # of Redis: odd while one goes on
+        self.emptied_ms = 0  # when the latest one began or ended
 
     def note(
         self,
@@ -58,6 +59,7 @@ class History:
     def emptying(self) -> None:
         """Notes that Redis begins, or has ended, to lose all its keys."""
         self.emptyings += 1
+        self.emptied_ms = now_ms()
         self.note("", What.EMPTIED)
 
     def of(self, message_id: str) -> list[Event]:
