@@ -7,7 +7,7 @@ key is its body; several messages may have had one id.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from random import Random
 from typing import Any, Final
 
@@ -179,13 +179,13 @@ class Load:
                 for key in upserts.keys:
                     self._history.note(key, What.DELETING)
 
-    async def look(self) -> None:
-        """Looks at the end of the calm time for what has gone silent, and for acks that nobody has recorded."""
+    async def look(self, lost_acks: Collection[tuple[str, str]]) -> None:
+        """Looks at the end of the calm time for what has gone silent, and for acks that nobody has recorded.
+        `lost_acks`: the topic and id of each ack that was deleted before."""
         self._ticks.end()
-        emptied_ms = max((event.at_ms for event in self._history.events if event.what is What.EMPTIED), default=0)
         for recorded in [one for subscriber in self._subscribers for one in subscriber.recorded]:
             topic, message_id, created_ms = recorded
-            if created_ms <= emptied_ms:
+            if created_ms <= self._history.emptied_ms or (topic, message_id) in lost_acks:
                 continue  # Redis may have lost the ack
             if await self._lives(*recorded):
                 await asyncio.sleep(_RECORDED_S)

@@ -100,7 +100,7 @@ class Simulation:
         self.load.end()
         stage.trace.note("simulation", "no more load and no more faults")
         await self._until_nothing_owed()
-        await self.load.look()
+        await self.load.look(stage.lost_acks)
         for task in consuming:
             if task.done():
                 task.result()

@@ -44,7 +44,8 @@ _SETTINGS: Final[Mapping[str, Any]] = {
 class Stage:
     """All parts of a simulation. A process has one at most: it takes over the clock of the process. `wall_ahead_s`: how
     far the wall clock of the bridges' machine is ahead. `may_lack_copies`: whether a fault has taken copies
-    away, or lets records name former ones."""
+    away, or lets records name former ones. `lost_acks`: the topic and id of each ack whose queue was deleted before the
+    bridge had recorded the ack."""
 
     def __init__(self, seed: int, redis: PrivateRedis) -> None:
         CLOCK.begin(seed)
@@ -52,6 +53,7 @@ class Stage:
         CLOCK.ahead_s = lambda: self.wall_ahead_s if PROCESS.get() else 0.0
         self.wall_ahead_s = 0.0
         self.may_lack_copies = False
+        self.lost_acks: set[tuple[str, str]] = set()
         self.seed = seed
         self.trace = Trace(CLOCK)
         self.findings: list[str] = []

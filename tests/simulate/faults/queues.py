@@ -14,6 +14,7 @@ from topology.wheel import parse_key
 
 _TEXT: Final = re.compile(rb'"([^"\\]+)"')
 _OF_A_BRIDGE: Final = ("x-delay-copy", "x-delay-bundle")  # one of these headers
+_ACKS: Final = "delay.acks"
 _OF_CLIENTS: Final = frozenset(f"ready.{topic}" for topic in (*CONSUMED, CHANGED_CONSUMED, LETTERS))
 """Queues whose AMQP clients do not consume again after the broker has ended their consumers."""
 
@@ -83,6 +84,8 @@ class QueueFaults(Target):
                 if name in _OF_CLIENTS or not broker.state.queues[name].leader.is_there:
                     continue
                 self._note(f"{name} is deleted")
+                if name == _ACKS:
+                    self._stage.lost_acks.update(map(_ack_of, self._messages(name)))
                 self._note_lost(self._lost_with(name))
                 self._stage.may_lack_copies = True
                 broker.delete(name)
@@ -94,14 +97,17 @@ class QueueFaults(Target):
         own message has no record yet. A process that has read a due copy may release it. If it dies before, its record
         says that the message is ready.
         """
-        queue, unacked = self._stage.rabbit.broker.state.queues[name], self._stage.rabbit.broker.unacknowledged(name)
+        broker = self._stage.rabbit.broker
         if name.startswith("ready."):
-            yield from (*queue.messages(), *unacked)
+            yield from self._messages(name)
         elif not name.startswith("dead."):
-            yield from unacked
-            for message in queue.messages():
-                if not _sent_again(message):
-                    yield message
+            yield from broker.unacknowledged(name)
+            yield from (one for one in broker.state.queues[name].messages() if not _sent_again(one))
+
+    def _messages(self, name: str) -> list[Message]:
+        """Returns all messages of a queue, also those of its consumers."""
+        broker = self._stage.rabbit.broker
+        return [*broker.state.queues[name].messages(), *broker.unacknowledged(name)]
 
     def _note_lost(self, messages: Iterable[Message]) -> None:
         """Notes that these messages are not owed any more. A message of this simulation has its key as a JSON text."""
@@ -110,6 +116,11 @@ class QueueFaults(Target):
             for key in dict.fromkeys(event.message_id for event in history.events):
                 if key in found:
                     history.note(key, What.DELETING)
+
+
+def _ack_of(message: Message) -> tuple[str, str]:
+    """Returns the topic and the id of the message that an ack is to end."""
+    return message.keys[0], message.properties.short("message_id") or ""
 
 
 def _sent_again(message: Message) -> bool:
