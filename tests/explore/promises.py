@@ -200,6 +200,8 @@ def _fate(now_ms: int, fate: Fate, said: tuple[str, str], record: Record, before
             skew_ms = _SKEW_MS if name == "returned" else 0
             if not 0 < record.expires_ms <= now_ms + skew_ms:
                 raise Broken(f"{record.id} has expired {record.expires_ms - now_ms} ms early")
+            if fate.lease_until_ms > now_ms:
+                raise Broken(f"3. {record.id} has expired {fate.lease_until_ms - now_ms} ms before its lease ends")
             return _over(fate, verdict)
         case "fire", ("release" | "made"):
             _may_be_delivered(now_ms + AHEAD_MS, fate, record.id)

@@ -145,6 +145,20 @@ SCENARIOS: Final = (
         instant=True,
     ),
     Scenario(
+        name="expire while leased",
+        calls=(Call("send", ("a", _SOON, 1_000)), _PULL, Call("extend", (120_000,)), _ACK),
+        faults=0,
+        at_once=1,
+        instant=True,
+    ),
+    Scenario(
+        name="replace and consume over AMQP in turn",
+        calls=(_SEND, Call("replace", ("a", _LATER)), Call("record an ack")),
+        consumes=True,
+        at_once=1,
+        instant=True,
+    ),
+    Scenario(
         name="fail over and use an id again in turn",
         calls=(_SEND_TWICE, _PULLS, _ACK),
         fails_over=True,

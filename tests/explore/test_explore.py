@@ -32,12 +32,15 @@ QUICK: Final = frozenset(
         "a message has any number of deliveries",
         "a message that is asked about ahead is released at once",
         "a move forgets the delivery in place of a lease copy",
+        "a new record leaves a forgotten one of its id in the indexes",
         "a record leaves its former index",
+        "a recorded ack ends a message that waits for its first delivery",
         "a repeated send makes a second message once the first has ended",
         "a successor is named before it is published",
         "a successor that RabbitMQ refused is named",
         "the copy of a lease that was extended ends it",
         "the copy of an ended message is no ghost",
+        "the time to live of a message cuts its lease short",
     )
 )
 """Defects that the search finds within a few thousand states. The nightly run looks for the others too."""

@@ -101,4 +101,16 @@ PLANTED: Final = (
         promise="2.",
         simulated=False,
     ),
+    Planted(
+        name="a recorded ack ends a message that waits for its first delivery",
+        changes=(
+            Change(
+                "ack", "local asks = epoch == 'delivered' or (gone and not fenced)", "local asks = epoch == 'delivered'"
+            ),
+        ),
+        mended="57a3eee3",
+        scenario="replace and consume over AMQP in turn",
+        promise="2.",
+        simulated=False,
+    ),
 )

@@ -1,10 +1,12 @@
-"""Defects of leases, acknowledgements and publisher confirms."""
+"""Defects of leases, acknowledgements, publisher confirms, the audit and callbacks."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from tests.explore.planted.defect import Change, Planted
+
+_YOUNG: Final = "bridge.broker.declared.young_queues:YoungQueues"
 
 PLANTED: Final = (
     Planted(
@@ -66,5 +68,41 @@ PLANTED: Final = (
             ),
         ),
         simulated=False,
+    ),
+    Planted(
+        name="a confirm by a new queue counts at once",
+        changes=(
+            Change(
+                f"{_YOUNG}.settles_in_s",
+                "return max(0.0, self._settles_s(group, 0.0) - monotonic())",
+                "return 0.0",
+            ),
+        ),
+        mended="3d62f98a",
+    ),
+    Planted(
+        name="a confirm by a queue that another process has just declared counts at once",
+        changes=(
+            Change(
+                f"{_YOUNG}.exists",
+                "self._found_s.setdefault(group, monotonic() + _SETTLES_AFTER_S)",
+                "self._found_s.setdefault(group, 0.0)",
+            ),
+        ),
+        mended="e99b3897",
+    ),
+    Planted(
+        name="nobody sends a message again whose queue was deleted",
+        changes=(
+            Change("bridge.loops.audit:Audit._logged", "await self.run_once()", "await self.run_once(repair=False)"),
+        ),
+        mended="c306fccf",
+    ),
+    Planted(
+        name="a callback is made for a subscription that is gone",
+        changes=(
+            Change("bridge.loops.callbacks.delivery:Delivery.deliver", "if not await self._is_current():", "if False:"),
+        ),
+        mended="1bef2378",
     ),
 )

@@ -113,4 +113,26 @@ PLANTED: Final = (
         promise="2.",
         simulated=False,
     ),
+    Planted(
+        name="a new record leaves a forgotten one of its id in the indexes",
+        changes=(
+            Change(
+                EVERY,
+                "if not had_state then\n    if redis.call('ZREM', FORGET_INDEX, ID) == 1 then",
+                "if false then\n    if redis.call('ZREM', FORGET_INDEX, ID) == 1 then",
+            ),
+        ),
+        mended="c387813d",
+        scenario="use an id again in turn",
+        promise="index",
+        simulated=False,
+    ),
+    Planted(
+        name="the time to live of a message cuts its lease short",
+        changes=(Change("fire", "if expired(r) and r[LEASE_UNTIL] <= now then", "if expired(r) then"),),
+        mended="1ea0ea21",
+        scenario="expire while leased",
+        promise="3.",
+        simulated=False,
+    ),
 )
