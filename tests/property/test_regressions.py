@@ -9,6 +9,7 @@ import pytest
 
 from bridge.broker.publications import short_ms
 from bridge.local.redis import RedisNode
+from bridge.loops.checkpoint.batches import PAUSED_MS
 from bridge.model.message import Copy, CopyKind, Envelope, State, own_life_id
 from bridge.model.timeline import What
 from bridge.service.protocol.successors import as_recorded, lease_copy, successor
@@ -619,9 +620,11 @@ def test_message_that_fell_due_in_a_pause_while_the_clock_was_ahead_is_due(redis
         fields = {"epoch": epoch, "attempt": 1, "max_retry": 3, "due_ms": ahead_ms, "created_ms": ahead_ms}
         copy = Copy(topic=world.topic, id="a", nonce=epoch, expires_ms=0, envelope=Envelope(), **fields)
         world.now_ms = ahead_ms
-        (outcome,) = world.ask(world.records.fire(copy, paused_ms=5_000, adopt=False, waited_ms=0, short_ms=short_ms()))
-        assert (outcome.verdict, outcome.extra) == (FireVerdict.HOLD, 5_000)
-        world.now_ms = right_ms + 5_000
+        (outcome,) = world.ask(
+            world.records.fire(copy, paused_ms=PAUSED_MS, adopt=False, waited_ms=0, short_ms=short_ms())
+        )
+        assert (outcome.verdict, outcome.extra) == (FireVerdict.HOLD, PAUSED_MS)
+        world.now_ms = right_ms + PAUSED_MS
         copy = as_recorded(copy, outcome.found)
         (outcome,) = world.ask(world.records.fire(copy, paused_ms=0, adopt=False, short_ms=short_ms()))
         assert (outcome.verdict, outcome.found.due_ms) == (FireVerdict.RELEASE, world.now_ms)

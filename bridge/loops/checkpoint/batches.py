@@ -60,9 +60,9 @@ from bridge.store.messages.verdicts import FireVerdict, KeepVerdict, ReturnedVer
 log = structlog.get_logger(__name__)
 
 RETRY_MS = 500  # the pause before a copy that could not be published is tried again
+PAUSED_MS = 5_000  # the pause before Redis is asked again about a due copy of a paused topic; lua/fire.lua knows it
 _UNNAMED_MS = 5_000  # the pause before Redis is asked again, if this version has no rule for its answer
 _UNDECLARABLE_MS = 30_000  # the pause before RabbitMQ is asked again for a queue that it refuses
-_PAUSED_MS = 5_000  # the pause before Redis is asked again about a due copy of a paused topic
 
 _RELEASES = frozenset((Route.READY, Route.TARGET))
 
@@ -239,7 +239,7 @@ class Batches:
     def _question(self, item: Item, policy: Effective) -> Call[Asked]:
         if isinstance(item, Returned):
             return self._records.returned(item.copy, by_ttl=item.by_ttl)
-        paused_ms = _PAUSED_MS if policy.paused else 0
+        paused_ms = PAUSED_MS if policy.paused else 0
         return self._records.fire(
             item.copy,
             paused_ms=paused_ms,

@@ -28,7 +28,7 @@
 -- A copy is a ghost only if its record has ended, is at a later epoch, or names another copy of the same epoch, within
 -- one life of the record, and of a message that the record knows.
 local NAMED_WITHIN_MS = 12000
--- The checkpoint holds the due copies of a paused topic for so long, and then asks again.
+-- The checkpoint holds the due copies of a paused topic for so long, and then asks again (loops/checkpoint/batches.py).
 local PAUSED_MS = 5000
 local function judge_again(r, due_ms, waited_ms, short_ms)
   local term = r[TERM]
