@@ -113,4 +113,20 @@ PLANTED: Final = (
         promise="2.",
         simulated=False,
     ),
+    Planted(
+        name="a refused send keeps its claim, and a client's message of the id is dropped",
+        changes=(
+            Change(
+                "bridge.service.sending.send_groups:SendGroups._given_up",
+                "if isinstance(error, NotPublished):",
+                "if False:",
+            ),
+            Change(
+                EVERY,
+                "if r[STATE] == UNCONFIRMED or r[STATE] == READY or ended(r) then return true end",
+                "if r[STATE] == READY or ended(r) then return true end",
+            ),
+        ),
+        mended="6a9fd070",
+    ),
 )
