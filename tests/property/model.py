@@ -119,11 +119,16 @@ def is_of_another_life(copy: Copy, kept: Kept) -> bool:
 
 
 def is_of_lost_time(copy: Copy, kept: Kept) -> bool:
-    """Whether the copy is of a message that the record can't know: its id was used before Redis lost the record."""
+    """Whether the copy is of a message that the record can't know: its id was used before Redis lost the record. The
+    moment of its return may be wrong, so a message that the record has had since is none of these."""
     record = kept.record
     if record is None or kept.found_ms is None or copy.epoch == 0:
         return False
-    return copy.created_ms < kept.found_ms and copy.created_ms not in (kept.born_ms, record.created_ms)
+    return copy.created_ms < kept.found_ms and copy.created_ms not in (
+        kept.born_ms,
+        record.created_ms,
+        *kept.known_ms,
+    )
 
 
 def is_known(copy: Copy, kept: Kept) -> bool:

@@ -12,10 +12,11 @@ from bridge.local.redis import RedisNode
 from bridge.loops.checkpoint.batches import PAUSED_MS
 from bridge.model.message import Copy, CopyKind, Envelope, State, own_life_id
 from bridge.model.timeline import What
-from bridge.service.protocol.successors import as_recorded, lease_copy, successor
-from bridge.store.messages.records import AHEAD_MS
+from bridge.model.values import Draft
+from bridge.service.protocol.successors import as_recorded, first_copy, lease_copy, successor
+from bridge.store.messages.records import AHEAD_MS, Claim
 from bridge.store.messages.timelines import transitions
-from bridge.store.messages.verdicts import FireVerdict
+from bridge.store.messages.verdicts import DeleteVerdict, FireVerdict
 from tests.property.test_transitions import DAY_MS, HOUR_MS, Transitions, connected_store
 from tests.property.world import BORN_MS, PlacedCopy, World
 from tests.records import draft
@@ -609,6 +610,34 @@ def test_clients_message_that_was_read_while_the_clock_was_ahead_is_due(redis_no
         fire = world.records.fire(copy, paused_ms=0, adopt=False, waited_ms=3_000, short_ms=short_ms())
         (outcome,) = world.ask(fire)
         assert (outcome.verdict, outcome.found.due_ms) == (FireVerdict.MADE, world.now_ms)
+        world.clear()
+
+
+def test_deleted_message_is_no_message_of_a_lost_record_that_returned_while_the_clock_was_ahead(
+    redis_node: RedisNode,
+) -> None:
+    with connected_store(redis_node) as (run, store):
+        world = World(run, store)
+        right_ms = world.now_ms
+        fields = {"epoch": 1, "attempt": 1, "max_retry": 3, "due_ms": right_ms, "created_ms": right_ms - 1_000}
+        lost = Copy(topic=world.topic, id="a", nonce=1, expires_ms=0, envelope=Envelope(), **fields)
+        world.now_ms = right_ms + HOUR_MS
+        world.ask(world.records.fire(lost, paused_ms=0, adopt=False))
+        world.now_ms = right_ms
+        world.ask(world.records.ack(world.topic, "a", epoch=None))
+        sent: list[Copy] = []
+        for nonce in (2, 3):
+            world.now_ms += 1_000
+            wanted = Draft(topic=world.topic, id="a", envelope=Envelope(), delay_ms=5_000)
+            (claimed,) = world.ask(world.records.schedule(wanted, Claim("a", -1, 3, nonce, "-")))
+            world.ask(world.records.confirm(claimed.found))
+            sent.append(first_copy(claimed.found, Envelope()))
+            if nonce == 2:
+                (deleted,) = world.ask(world.records.delete(world.topic, "a", release=False))
+                assert deleted.verdict is DeleteVerdict.DELETED
+        world.now_ms = sent[0].due_ms
+        (outcome,) = world.ask(world.records.fire(sent[0], paused_ms=0, adopt=False))
+        assert outcome.verdict is FireVerdict.GHOST
         world.clear()
 
 

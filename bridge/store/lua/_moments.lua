@@ -21,14 +21,19 @@ local function of_another_life(r, epoch, nonce, created_ms)
   return (r[BORN] and created_ms < r[BORN]) or (epoch == 1 and r[EPOCH] == 1 and r[NONCE] ~= nonce)
 end
 
--- Whether a copy that seems a ghost by its epoch may belong to a message from before the loss of the id's record, which
--- the record does not know.
-local function of_lost_time(r, created_ms)
-  return r[FOUND] and created_ms < r[FOUND] and created_ms ~= r[BORN] and created_ms ~= r[CREATED]
-end
-
 -- The moments of KNOWN, which end with the record's own.
 local function known(r)
   local own = struct.pack('>I6', r[CREATED])
   return r[KNOWN] and string.sub(r[KNOWN], -6) == own and r[KNOWN] or own
+end
+
+-- Whether a copy that seems a ghost by its epoch may belong to a message from before the loss of the id's record, which
+-- the record does not know. A clock that was ahead may have written FOUND, so later messages seem older.
+local function of_lost_time(r, created_ms)
+  if not r[FOUND] or created_ms >= r[FOUND] or created_ms == r[BORN] then return false end
+  local moments = known(r)
+  for at = 1, #moments, 6 do
+    if struct.unpack('>I6', moments, at) == created_ms then return false end
+  end
+  return true
 end
