@@ -101,6 +101,7 @@ async def consume(url: str, queue_name: str, received: Callable[[AbstractIncomin
                 gone = asyncio.Event()
                 connection.close_callbacks.add(lambda *_, gone=gone: gone.set())
                 channel = await connection.channel()
+                channel.close_callbacks.add(lambda *_, gone=gone: gone.set())  # it has kept a delivery for too long
                 await channel.set_qos(prefetch_count=_PREFETCH)
                 queue = await channel.get_queue(queue_name, ensure=False)
                 await queue.consume(settled)
