@@ -18,6 +18,7 @@ from tests.torture.policies import Policies
 _LEASE_MS: Final = (1_500, 6_000)
 _RETURNED: Final = 0.1
 _RECORDED: Final = 0.7
+_SLOW, _WORK_S = 0.3, (0.5, 4.0)  # the share of messages on which a consumer works for a while, and how long
 
 
 class SpoilingPuller(Puller):
@@ -104,6 +105,8 @@ class RecordingSubscriber(Subscriber):
             await message.reject(requeue=False)
 
     async def _finish(self, message: AbstractIncomingMessage) -> None:
+        if self._random.random() < _SLOW:
+            await asyncio.sleep(self._random.uniform(*_WORK_S))  # its id may be used again meanwhile
         message_id, created = str(message.message_id), created_ms(message)
         records = self._random.random() < _RECORDED
         if records and await self._publisher.record_ack(self._topic, message_id, created) and created is not None:
