@@ -52,7 +52,8 @@ _RELEASE_TIMEOUT_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """The findings of one inspection. `mended`: missing objects that the inspection has declared again."""
+    """The result of one inspection of RabbitMQ. `findings`: the faults that it found. `mended`: the names of missing
+    objects that it has declared again."""
 
     findings: list[Finding]
     mended: list[str]
@@ -166,7 +167,8 @@ class Broker:
         return submitted(self._names, message, now_ms=now_ms)
 
     def has_waited(self, delivery: Delivery, message_id: str) -> bool:
-        """Whether a message came into its ready queue straight out of the wheel, after its whole delay."""
+        """Whether a message came out of the wheel directly into its ready queue, after its whole delay. `message_id`:
+        the message's id, which selects the lane."""
         names, died = self._names.lane_for(message_id), deaths(delivery.properties.headers)
         return left_of_key_ms(names, delivery.routing_key, died) == 0
 
@@ -175,9 +177,9 @@ class Broker:
     ) -> Inspection:
         """Checks the objects on the broker, declares the missing ones, and returns what it found.
 
-        `topics`: the topics that Redis lists; their queues must exist. `listed`: reads this list again before a missing
-        queue is declared, because a topic may have been removed meanwhile. `whole`: also checks properties that can't
-        change while an object exists.
+        `topics`: the topics that Redis lists; their queues must exist. `listed`: a function that reads this list again.
+        It is called before a missing queue is declared, because a topic may have been removed meanwhile. `whole`: also
+        checks properties that can't change while an object exists.
 
         Raises:
             Unavailable: RabbitMQ or Redis is away.
@@ -221,8 +223,8 @@ class Broker:
         for the confirms. If the connection is lost, tries each other node once.
 
         Returns:
-            A finding about the queues that have not confirmed in the last minute: probe queues, and any other queue
-            that the bridge publishes to.
+            One finding that names the queues which have not confirmed in the last minute: probe queues, and any other
+            queue that the bridge publishes to. No finding if all have confirmed.
 
         Raises:
             BrokerUnavailable: RabbitMQ is away, frozen or cut off from its majority, blocks publishers, or refuses the
@@ -264,8 +266,9 @@ class Broker:
         return self._publishing.is_blocked
 
     async def depths(self) -> dict[str, int]:
-        """Counts the messages in the bridge's own queues: `checkpoint` of all lanes, `acks`, `refused`, `ingress` and
-        `unroutable`. Does not count unacknowledged messages, which bridges hold. Leaves out queues that are missing.
+        """Returns the number of messages in the bridge's own queues, by these names: `checkpoint` (all lanes together),
+        `acks`, `refused`, `ingress` and `unroutable`. Unacknowledged messages, which bridges hold, do not count. A
+        queue that is missing has no entry.
 
         Raises:
             BrokerUnavailable: RabbitMQ is away, or does not answer in time.

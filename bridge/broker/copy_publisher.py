@@ -47,7 +47,7 @@ class CopyPublisher:
 
     async def publish(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
         """Publishes all copies in one burst, and waits until all confirms count (`declared/young_queues.py`). Returns
-        None or the error for each copy. A `NotPublished` means that no queue has the copy."""
+        for each copy None if it is confirmed, or its error. A `NotPublished` means that no queue has the copy."""
         try:
             refused = await self._declare(publications)
         except Unavailable as error:
@@ -61,8 +61,8 @@ class CopyPublisher:
         return _with_refused(topics, refused, await self._publish(left) if left else [])
 
     async def park(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
-        """Publishes copies into the wheel in one burst, and declares no queues of their topics. Returns None or the
-        error for each copy."""
+        """Publishes copies into the wheel in one burst, and declares no queues of their topics. Returns for each copy
+        None if it is confirmed, or its error."""
         try:
             await self._declared.wheel.ensure()
         except BrokerUnavailable as error:
@@ -103,7 +103,7 @@ class CopyPublisher:
         self, topic: str, kind: CopyKind, entries: Sequence[tuple[Entry, float]]
     ) -> list[BrokerUnavailable | None]:
         """Packs entries of opened bundles into new bundles, and publishes the new ones. Each entry comes with the rest
-        of its delay, in ms. Returns None or the error for each entry.
+        of its delay, in ms. Returns for each entry None if its new bundle is confirmed, or the error.
 
         The entries are not decoded, so the topic is not checked and may be removed by now. Its queues are declared when
         the copies are due.

@@ -43,11 +43,12 @@ class Publication:
 
     `left_ms`: for the wheel, the rest of the copy's delay. `exact`: the copy leaves the wheel before its due moment,
     and the checkpoint waits for that moment. So the copy needs a kind. False: the delay is rounded up to a tenth of a
-    second, so a delay such as 30 s is one hop. `kind`: written in the key, unless it is plain. A copy with a kind goes
-    to the checkpoint even in a direct topic. `live_for_ms`: for a ready queue or a target, the rest of the time to
-    live; 0 for no end. `reason`: for a dead-letter queue, why the copy is a dead letter. `shares`: for the wheel, the
-    copy may share a bundle with other copies that are published with it. `arrived`: for a ready queue or a target,
-    called once a queue has confirmed the copy, even if the confirm does not count yet.
+    second, so a delay such as 30 s is one hop. `kind`: written in the routing key, unless it is `PLAIN`. A copy with a
+    kind in its key goes to the checkpoint even if its topic has direct release. `live_for_ms`: for a ready queue or a
+    target, the rest of the time to live; 0 for no end. `reason`: for a dead-letter queue, why the copy is a dead
+    letter. `shares`: for the wheel, the copy may share a bundle with other copies that are published with it.
+    `arrived`: for a ready queue or a target, called once a queue has confirmed the copy, even if the confirm does not
+    count yet.
     """
 
     copy: Copy
@@ -62,10 +63,12 @@ class Publication:
 
 
 def parked_ms(left_ms: float, *, exact: bool) -> int:
-    """Returns how many ms the wheel keeps a copy whose delay ends in `left_ms`: a whole number of tenths of a second.
+    """Returns how many ms the wheel keeps a copy, in whole tenths of a second. `left_ms`: the rest of the copy's delay.
+    `exact`: the copy leaves the wheel `LEAD_MS` before its due moment, or up to a tenth of a second earlier. False: the
+    copy leaves the wheel at its due moment, or up to a tenth of a second later.
 
-    The result is at most the longest delay. `left_ms` may be more, because the estimate of Redis' clock is a little
-    behind.
+    The result is at most the longest delay, 999 days. `left_ms` may be more, because the estimate of Redis' clock is a
+    little behind.
     """
     return min(floor_to_tenth(left_ms - LEAD_MS) if exact else ceil_to_tenth(left_ms), MAX_DELAY_MS)
 

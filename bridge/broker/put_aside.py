@@ -75,8 +75,8 @@ class PutAside:
 
     @property
     def failing(self) -> dict[str, str]:
-        """The queues whose search failed at least twice, with the reason of the latest failure. A failure is shown for
-        60 seconds."""
+        """The queues whose search failed at least twice in a row, by name, with the reason of the latest failure. A
+        failure is shown for 60 seconds."""
         since_s, failures = monotonic() - _SHOWN_S, self._failures.items()
         return {queue: one.reason for queue, one in failures if one.times >= _REPORTED_AT and one.at_s > since_s}
 
@@ -84,8 +84,8 @@ class PutAside:
         """Searches the queue's first `most` messages, and puts aside those that RabbitMQ can't give to an AMQP 0.9.1
         client.
 
-        `url`: the node to ask. Raises no error, because the queue's reader tries again in any case. `failing` shows
-        repeated failures.
+        `url`: the AMQP URL of the node to ask. Raises no error, because the queue's reader tries again in any case.
+        `failing` shows repeated failures.
         """
         try:
             async with self._turn, asyncio.timeout(_WITHIN_S):
@@ -185,7 +185,7 @@ class TakingGuard:
         return sum(connection.crashes for connection in self._connections)
 
     async def look(self, queue: str) -> None:
-        """Looks at the next messages of the queue, and puts aside those that RabbitMQ can't give to an AMQP 0.9.1
+        """Searches the queue's first 2,000 messages, and puts aside those that RabbitMQ can't give to an AMQP 0.9.1
         client."""
         await self._put_aside.unreadable(self._connections[0].url, queue, _MOST_NEXT)
 

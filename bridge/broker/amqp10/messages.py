@@ -49,8 +49,8 @@ _OF_DEATH: Final = ["queue", "reason", "count", "first-time", "last-time", "exch
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The values that the bridge reads of an AMQP 1.0 message: three of the sections before its body. `annotations`:
-    names and values of the message annotations, which RabbitMQ and the client set. `properties`: the values, in the
+    """Three sections of an AMQP 1.0 message, which come before its body. `annotations`: names and values of the message
+    annotations, which RabbitMQ and the client set. `properties`: the values of the section with the message-id, in the
     order of AMQP 1.0. `application_properties`: names and values that the client set."""
 
     annotations: tuple[tuple[Typed, Typed], ...] = ()
@@ -68,7 +68,7 @@ class Header:
 
 
 def header(message: bytes) -> Header:
-    """Reads the sections before the body of a message. `message`: a whole message, as AMQP 1.0 encodes it.
+    """Reads the sections before the body of a message. `message`: all bytes of a message, as AMQP 1.0 encodes it.
 
     Raises:
         ValueError: the sections can't be read.
@@ -95,7 +95,8 @@ def header(message: bytes) -> Header:
 
 def why_not_given(header: Header, version: tuple[int, ...]) -> str:
     """Says, for an operator, which part of a message this version of RabbitMQ can't convert. Returns an empty text if
-    RabbitMQ converts the whole message."""
+    RabbitMQ converts the whole message. `version`: RabbitMQ's version, such as (4, 3, 6). Empty: unknown, and treated
+    as older than 4.3."""
     plain = _WITH_DECIMALS if version >= _DECIMALS_SINCE else _PLAIN
     for name, value in zip(_NAMES, header.properties, strict=False):
         if name in _SHORT and len(str(value.value or "").encode()) > _LONGEST_TEXT:

@@ -55,7 +55,7 @@ class Transfer:
 
 
 class Receiver:
-    """The receiver of one queue. It has no time limits; callers set them."""
+    """Receives the messages of one queue over AMQP 1.0. It has no time limits; callers set them."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -104,7 +104,7 @@ class Receiver:
         self._write(described(_FLOW, *window, uint(0), uint(self._delivered), uint(credit), NULL, flag(True)))
 
     def accept(self, number: int) -> None:
-        """Accepts a message: RabbitMQ removes it from the queue."""
+        """Accepts a message: RabbitMQ removes it from the queue. `number`: the message's `Transfer.number`."""
         fields = [flag(True), uint(number), uint(number), flag(True), described(_ACCEPTED)]
         self._write(described(_DISPOSITION, *fields))
 
@@ -115,7 +115,12 @@ class Receiver:
             pass
 
     async def open(self, url: URL) -> None:
-        """Logs in and begins a session."""
+        """Logs in and begins a session. `url`: the node's AMQP URL, which names the user and the virtual host.
+
+        Raises:
+            NoAmqp10: RabbitMQ speaks no AMQP 1.0 on this port.
+            BrokerUnavailable: RabbitMQ refuses the user or the virtual host, or the connection was lost.
+        """
         writer = self._writer
         writer.write(_SASL_HEADER)
         await self._expect(_SASL_HEADER)
@@ -134,7 +139,11 @@ class Receiver:
         self._next_incoming = int((await self._answer(_BEGIN))[1].value)
 
     async def attach(self, queue: str) -> None:
-        """Attaches to a queue, without credit: RabbitMQ sends no message yet."""
+        """Attaches to a queue. RabbitMQ sends no message until `drain` asks for messages.
+
+        Raises:
+            BrokerUnavailable: RabbitMQ refuses the queue, or the connection was lost.
+        """
         source = described(_SOURCE, text(f"/queues/{quote(queue, safe='')}"))
         modes = [ubyte(0), ubyte(0)]  # the receiver settles each message when it accepts it
         self._write(described(_ATTACH, text(self._name), uint(0), flag(True), *modes, source, described(_TARGET)))

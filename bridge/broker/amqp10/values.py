@@ -84,7 +84,7 @@ def decode(data: bytes, at: int = 0) -> tuple[Typed, int]:
     """Decodes the value at the offset `at`. Returns the value and the offset behind it.
 
     Raises:
-        ValueError: there is no whole value, or it is nested too deep.
+        ValueError: there is no whole value, or values are nested in more than 64 levels.
     """
     try:
         return _decode(data, at, _DEEPEST)
@@ -172,6 +172,7 @@ def binary(raw: bytes) -> bytes:
 
 
 def described(descriptor: int, *fields: bytes) -> bytes:
-    """Encodes a described list, such as a performative, a source or an outcome."""
+    """Encodes a list with a descriptor, such as a performative, a source or an outcome. `descriptor`: the code that
+    says what the list is. `fields`: the encoded members of the list."""
     content = _U32.pack(len(fields)) + b"".join(fields)
     return b"\x00\x53" + _U8.pack(descriptor) + b"\xd0" + _U32.pack(len(content)) + content

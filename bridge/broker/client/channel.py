@@ -72,7 +72,7 @@ class Channel:
         return self._state is _State.OPEN and self.transport.is_open
 
     def write(self, payload: bytes) -> None:
-        """Writes whole frames.
+        """Writes frames to RabbitMQ. `payload`: the bytes of one or more whole frames.
 
         Raises:
             BrokerUnavailable: the channel is closed or being closed, and nothing was written.
@@ -108,7 +108,12 @@ class Channel:
     # Taking messages
 
     async def depth(self, queue: str) -> int:
-        """Returns how many messages are ready in the queue. If there is no such queue, RabbitMQ closes the channel."""
+        """Returns how many messages are ready in the queue.
+
+        Raises:
+            BrokerUnavailable: the channel is closed, or the connection was lost.
+            ChannelNotFoundEntity: there is no such queue, and RabbitMQ has closed the channel.
+        """
         answer = await self.rpc(Queue.Declare(queue=queue, passive=True))
         return (isinstance(answer, Queue.DeclareOk) and answer.message_count) or 0
 
@@ -117,9 +122,12 @@ class Channel:
         await self.rpc(Basic.Qos(prefetch_count=count))
 
     async def get(self, queue: str) -> Got:
-        """Takes the oldest message of the queue. If the caller is cancelled, the bridge requeues the message.
+        """Takes the oldest message of the queue. Returns it with the number of messages behind it (`Got`). If the
+        caller is cancelled, the bridge requeues the message.
 
         Raises:
+            BrokerUnavailable: the channel is closed, or the connection was lost.
+            ChannelNotFoundEntity: there is no such queue, and RabbitMQ has closed the channel.
             GetNotRead: RabbitMQ closed the channel over an earlier get, and has not read this one.
         """
         return await self._gets.get(queue)
@@ -145,7 +153,7 @@ class Channel:
             self.forget(tag)
 
     def forget(self, tag: str) -> None:
-        """Ignores further deliveries of a consumer."""
+        """Ignores further deliveries of a consumer. `tag`: its consumer tag."""
         self._consumers.pop(tag.encode(), None)
 
     # Ending
@@ -186,7 +194,8 @@ class Channel:
     # Reading
 
     def received(self, kind: int, data: bytes, start: int, end: int) -> None:
-        """Takes a frame of this channel whose payload is `data[start:end]`."""
+        """Takes a frame of this channel. `kind`: the frame's kind, such as `protocol.METHOD`. The frame's payload is
+        `data[start:end]`."""
         if kind == protocol.METHOD:
             self._content = None
             self._method(data, start, end)

@@ -1,7 +1,8 @@
 """Opens a connection to RabbitMQ when a call needs one, and opens another one after it was lost.
 
-While RabbitMQ is away, a request fails within its time limit, and the next request connects. A new connection does not
-repeat declares and consumes, because an operator may have deleted the objects.
+While RabbitMQ is away, a request fails within its time limit, and the next request connects. After a timeout, a circuit
+breaker (`bridge/model/breaker.py`) refuses calls for up to two seconds at a time. A new connection does not repeat
+declares and consumes, because an operator may have deleted the objects.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from topology.errors import ConnectionFailed, TopologyError
 _CLOSED_WITHIN_S: Final = 0.2
 
 Check = Callable[[dict[str, Any]], None]
-"""A function that gets a broker's server properties, and raises if the bridge can't keep its promises on that
-broker."""
+"""A function that gets a broker's server properties. It raises TopologyError if the bridge can't keep its promises on
+that broker."""
 
 
 class BreakerOpen(BrokerUnavailable):
@@ -60,7 +61,8 @@ async def translated(limit_s: float | None = None) -> AsyncIterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class RawConnection:
-    """An open connection, as the functions of the topology use it."""
+    """An open connection, in the form that the functions of `topology/` take. `tls`: the TLS context of the connection;
+    None: none was given."""
 
     transport: Transport
     url: str = field(repr=False)  # has the password
@@ -83,8 +85,8 @@ class RawConnection:
 class BrokerConnection:
     """One connection for one purpose. RabbitMQ blocks publishers by connection, so consumers use another connection.
 
-    `nodes`: the addresses of one cluster's nodes, tried in turn. While the breaker is open, calls fail at once, and an
-    open connection stays open.
+    The nodes of one cluster are tried in turn. While the breaker is open, calls fail at once, and an open connection
+    stays open.
     """
 
     def __init__(
@@ -98,8 +100,9 @@ class BrokerConnection:
         tls: SSLContext | None = None,
         about: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`purpose`: part of the connection's name in RabbitMQ. `timeout_ms`: the limit for opening the connection or a
-        channel. `about`: properties of this bridge that RabbitMQ shows to operators."""
+        """`nodes`: the AMQP URLs of one cluster's nodes. `purpose`: part of the connection's name in RabbitMQ.
+        `timeout_ms`: the limit for opening the connection or a channel. `about`: properties of this bridge that
+        RabbitMQ shows to operators."""
         self._urls = [node.strip() for node in nodes]
         self._about = {"product": "delaybridge", "connection_name": f"delaybridge {purpose}", "delaybridge": {**about}}
         self._timeout_s = timeout_ms / 1_000
@@ -122,7 +125,8 @@ class BrokerConnection:
 
     @property
     def crashes(self) -> int:
-        """How many connections RabbitMQ has closed over an error of its own, such as a message it can't convert."""
+        """How many connections RabbitMQ has closed with an internal error (541), for example over a message that it
+        can't convert."""
         return self._crashes + (self._raw is not None and self._raw.transport.has_crashed)
 
     @property
@@ -137,7 +141,7 @@ class BrokerConnection:
 
     @property
     def url(self) -> str:
-        """The address of the node to which the last attempt to connect went; before that, of the first node."""
+        """The AMQP URL of the node to which the last attempt to connect went; before that, of the first node."""
         return self._urls[max(0, self._tries) % len(self._urls)]
 
     @property
@@ -192,7 +196,7 @@ class BrokerConnection:
                 await channel.close()
 
     async def queue_exists(self, queue: str, limit_s: float) -> bool:
-        """Whether RabbitMQ has the queue.
+        """Whether RabbitMQ has the queue. `limit_s`: the time limit for RabbitMQ's answer, in seconds.
 
         Raises:
             BrokerUnavailable: RabbitMQ is away, or does not answer in time.
@@ -204,7 +208,8 @@ class BrokerConnection:
         return True
 
     async def depth(self, queue: str, limit_s: float) -> int:
-        """Returns how many messages are ready in the queue. Messages that consumers hold do not count.
+        """Returns how many messages are ready in the queue. Messages that consumers hold do not count. `limit_s`: the
+        time limit for RabbitMQ's answer, in seconds.
 
         Raises:
             BrokerUnavailable: RabbitMQ is away, or does not answer in time.
@@ -218,10 +223,11 @@ class BrokerConnection:
 
     @asynccontextmanager
     async def asking(self, limit_s: float) -> AsyncIterator[GuardedCall]:
-        """A context for one call that the broker has to answer within `limit_s` seconds. Errors of the call become
-        BrokerUnavailable or QueueMissing. The breaker may refuse the call.
+        """A context for one call that the broker has to answer within `limit_s` seconds. Yields the call as the breaker
+        knows it. Errors of the call become BrokerUnavailable or QueueMissing. If the breaker refuses the call, the
+        context raises BreakerOpen.
 
-        Do not nest this context: the breaker allows one call at a time when it is half open.
+        Do not nest this context: after a timeout the breaker admits one call at a time.
 
         If a call times out, its node may be frozen or cut off from the majority. Then the bridge leaves the node, if
         there are other nodes. It stays if the broker only blocks publishers, or if a queue has confirmed a message over
@@ -256,14 +262,15 @@ class BrokerConnection:
         return self._raw is not None and self._raw.transport.is_blocked
 
     def doubt(self) -> None:
-        """Tells the breaker that a call was not made, because the broker would not take it. This sets the moment of the
-        latest trouble to now. It does not open the breaker."""
+        """Tells the breaker that a call was not made, because RabbitMQ would not take it (a memory or disk alarm). This
+        sets `Breaker.troubled_s` to now. It does not open the breaker."""
         self._breaker.troubled_s = monotonic()
 
     async def drop(self, generation: int | None = None) -> None:
         """Closes the connection, and RabbitMQ redelivers its unacknowledged messages.
 
-        `generation`: closes only the connection with this number, and no later one. None: the present one.
+        `generation`: the number of the connection to close, as `self.generation` counts connections. If a later one has
+        been opened since, nothing is closed. None: closes the present connection.
         """
         if generation not in (None, self.generation):
             return

@@ -25,7 +25,8 @@ class Content:
         self._missing_bytes = 0  # of the body
 
     def add(self, kind: int, payload: bytes) -> bool:
-        """Adds a frame. Returns whether the message is complete."""
+        """Adds a frame: the message's header frame, or one of its body frames. `kind`: the frame's kind, such as
+        `protocol.HEADER`. Returns whether the message is complete."""
         if kind == HEADER:
             self._header = payload
             (self._missing_bytes,) = _SIZE.unpack_from(payload, _SIZE_AT)

@@ -44,7 +44,8 @@ _FAULTS: Final = (ValueError, TypeError, LookupError, ArithmeticError, Recursion
 
 
 def decode_properties(content: bytes) -> Properties:
-    """Decodes a header frame's payload. If it can't be read, all properties are absent, and a header says why."""
+    """Decodes the properties in the payload of a header frame. If they can't be read, returns a single property: the
+    header `UNREADABLE`, with the reason."""
     try:
         return _decode(content)
     except _FAULTS:

@@ -28,7 +28,7 @@ class Delivery:
 def acknowledge(deliveries: Iterable[Delivery]) -> None:
     """Acknowledges deliveries. One frame acknowledges all consecutive deliveries of a channel.
 
-    Does nothing on a lost channel: RabbitMQ redelivers the message, and the checkpoint or a pull finds a ghost.
+    Does nothing on a lost channel: RabbitMQ redelivers the messages, and the checkpoint or a pull drops them as ghosts.
     """
     together: dict[Acknowledger, list[int]] = {}
     for delivery in deliveries:

@@ -32,10 +32,11 @@ _PLATFORM: Final = f"{platform.python_implementation()} {platform.python_version
 
 
 async def connect(login: Login, *, tls: SSLContext | None, about: Mapping[str, object]) -> Transport:
-    """Opens a connection to RabbitMQ. `about`: further properties of this client, which RabbitMQ shows to operators.
+    """Opens a connection to RabbitMQ. `tls`: the TLS context for a login with TLS; None: Python's default. `about`:
+    further properties of this client, which RabbitMQ shows to operators.
 
     Raises:
-        LoginRefused: RabbitMQ does not know the user, or the password is wrong.
+        LoginRefused: RabbitMQ does not know the user, the password is wrong, or RabbitMQ lacks the login's mechanism.
         VhostRefused: the virtual host does not exist, or the user has no rights in it.
         BrokerUnavailable: the server speaks no AMQP 0-9-1, or closed the connection.
         OSError: the server can't be reached, or TLS failed.

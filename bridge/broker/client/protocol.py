@@ -35,7 +35,8 @@ class."""
 
 CHANNEL_CLOSE: Final = 20 << 16 | 40
 CONNECTION_CLOSE: Final = 10 << 16 | 50
-"""The methods by which a side closes a channel or the connection, numbered in the same way as `PUBLISH`."""
+"""The methods that close a channel and the connection. Like `PUBLISH`, each number has the class in its upper two
+bytes, then the method's number in that class."""
 
 PropertyType = Literal["shortstr", "octet", "timestamp", "table"]
 

@@ -48,12 +48,12 @@ class Answers(Protocol):
     """Remembers which queues do not confirm."""
 
     def note(self, messages: Sequence[Outgoing], errors: Sequence[BrokerUnavailable | None]) -> None:
-        """Takes the answers to a burst: the error of each message, or None. Called when RabbitMQ has answered, and when
-        only some queues have not answered in time."""
+        """Takes the answers to a burst: for each message None if it is confirmed, or its error. Publishers call this
+        when RabbitMQ has answered for all messages, or when only some queues have not answered in time."""
         ...
 
     def silent(self, messages: Sequence[Outgoing]) -> list[int]:
-        """Returns the indexes of messages to queues that have not confirmed lately."""
+        """Returns the indexes of the messages whose queues did not confirm the latest message to them."""
         ...
 
 

@@ -42,7 +42,8 @@ class Listener(Protocol):
     """A channel, for which a transport reads frames."""
 
     def received(self, kind: int, data: bytes, start: int, end: int) -> None:
-        """Takes a frame whose payload is `data[start:end]`."""
+        """Takes a frame of the channel. `kind`: the frame's kind, such as `protocol.METHOD`. The frame's payload is
+        `data[start:end]`."""
         ...
 
     def lost(self, error: BrokerUnavailable) -> None:
@@ -86,7 +87,7 @@ class Transport(asyncio.BufferedProtocol):
 
     @property
     def has_crashed(self) -> bool:
-        """Whether RabbitMQ has closed the connection over an error of its own."""
+        """Whether RabbitMQ has closed the connection with an internal error (541)."""
         return self.ended_by is not None and self.ended_by.code == _INTERNAL_ERROR
 
     @property
@@ -105,8 +106,8 @@ class Transport(asyncio.BufferedProtocol):
             raise BrokerUnavailable(str(self.error))
 
     def write(self, payload: bytes) -> None:
-        """Writes whole frames. The frames wait in memory for the socket, so callers must limit their unconfirmed
-        messages.
+        """Writes frames to RabbitMQ. `payload`: the bytes of one or more whole frames. They wait in memory for the
+        socket, so callers must limit their unconfirmed messages.
 
         Raises:
             BrokerUnavailable: the connection is lost or being closed, and nothing was written.
@@ -144,7 +145,8 @@ class Transport(asyncio.BufferedProtocol):
     # Channels
 
     def limit(self, *, largest_frame: int, channels: int) -> None:
-        """Sets the limits that RabbitMQ asks for: bytes of a frame, and channels; 0 for none."""
+        """Sets the limits that RabbitMQ asks for. `largest_frame`: in bytes; 0: no limit, so the bridge's own of 128
+        KiB holds. `channels`: the most channels; 0: no limit, so the protocol's of 65,535 holds."""
         self.largest_frame = largest_frame or _LARGEST
         self._most_channels = channels or _MOST_CHANNELS
 
@@ -171,7 +173,8 @@ class Transport(asyncio.BufferedProtocol):
     # Life
 
     def keep_alive(self, heartbeat_s: int) -> None:
-        """Sends heartbeats from now on, and ends the connection if RabbitMQ is silent for three intervals."""
+        """Sends heartbeats from now on. Ends the connection if RabbitMQ is silent for about three times `heartbeat_s`
+        seconds. 0: sends no heartbeats, and never ends the connection for silence."""
         self._heard_s = _clock().time()
         if heartbeat_s:
             self._beat_later(heartbeat_s)

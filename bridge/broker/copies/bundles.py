@@ -101,7 +101,7 @@ def kind_of_bundle(kind: CopyKind) -> str:
 
 
 def is_of_bundle(kind: str | None) -> TypeGuard[str]:
-    """Whether the kind in a key says that the message is a bundle."""
+    """Whether a message is a bundle. `kind`: the kind that its routing key names; None: the key names none."""
     return kind is not None and kind.endswith((_BUNDLE, _FORMER_BUNDLE))
 
 
@@ -111,7 +111,8 @@ def kind_within(kind: str) -> CopyKind:
 
 
 def kind_of(kind: str | None) -> CopyKind:
-    """Returns the kind that a key names. A kind that this version does not know is treated as plain."""
+    """Returns the kind of a copy. `kind`: the kind that its routing key names. None, or a kind that this version does
+    not know, counts as plain."""
     return _KINDS.get(kind, CopyKind.PLAIN) if kind is not None else CopyKind.PLAIN
 
 

@@ -42,7 +42,7 @@ class Due:
     `tag`: the delivery tag. `original`: the message as it was delivered, or the copy itself if the copy came in a
     bundle. The checkpoint puts `original` aside if the copy can't be published. `stranded_ms`: the delay that was left
     when a slot on the copy's way was missing; 0 if none was. `kind`: the kind that the routing key names. `waited_ms`:
-    the whole delay, in ms, that the copy has waited in the wheel. None: it may have waited less.
+    the whole delay, in ms, if the copy has waited it in the wheel. None: the copy may have waited less.
     """
 
     tag: int
@@ -109,8 +109,8 @@ class Bundle:
     `due_ms`.
 
     `tag`: the delivery tag. `original`: the message as it was delivered. `stranded_ms`: the delay that was left when a
-    slot on the bundle's way was missing; 0 if none was. `waited_ms`: the whole delay of the earliest copy, in ms. None:
-    the copy may have waited less.
+    slot on the bundle's way was missing; 0 if none was. `waited_ms`: the whole delay of the earliest copy, in ms, if
+    the copy has waited it. None: the copy may have waited less.
     """
 
     tag: int
@@ -149,7 +149,7 @@ Arrival = Due | Returned | Bundle | OpenBundle | Submission | Unusable
 
 def due_of(bundle: OpenBundle, entry: Entry, *, now_ms: int) -> Due | Unusable:
     """Decodes an entry of an opened bundle into its copy. The result has the bundle's delivery tag. Returns `Unusable`
-    if the entry can't be read."""
+    if the entry can't be read. `now_ms`: Unix ms."""
     try:
         copy = decode(bundle.topic, entry.data, now_ms=now_ms)
     except _FAULTS as error:
@@ -160,7 +160,8 @@ def due_of(bundle: OpenBundle, entry: Entry, *, now_ms: int) -> Due | Unusable:
 
 
 def submitted(names: Names, message: Message, *, now_ms: int) -> Submission | Unusable:
-    """Reads a message whose delay is in a header. Returns `Unusable` if the message can't be accepted."""
+    """Reads a message whose delay is in a header. Returns `Unusable` if the message can't be accepted. `names`: the
+    names of the bridge's objects. `now_ms`: Unix ms."""
     try:
         return submission(names, message, now_ms=now_ms)
     except Unacceptable as error:
@@ -171,7 +172,8 @@ def submitted(names: Names, message: Message, *, now_ms: int) -> Submission | Un
 
 def classify(names: Names, message: Message, *, now_ms: int) -> Arrival:
     """Says what a delivery at the checkpoint is. A message that an AMQP client published has none of the bridge's
-    headers; its routing key shows which kind of message it is."""
+    headers; its routing key shows which kind of message it is. `names`: the names of the objects in the checkpoint's
+    lane. `now_ms`: Unix ms."""
     try:
         return _classify(names, message, message.properties, now_ms)
     except _FAULTS as error:

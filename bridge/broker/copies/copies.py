@@ -112,14 +112,14 @@ def to_properties(
 
 
 def clients_id(copy: Copy) -> str:
-    """Returns the message_id that the sender gave; the message's id if the sender gave none or the two are equal."""
+    """Returns the message_id that the sender gave. If the sender gave none, returns the message's id."""
     given = copy.envelope.headers.get(CLIENTS_ID)
     return given if isinstance(given, str) and given else copy.id
 
 
 def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: int) -> Copy:
-    """Reads a copy. If an AMQP client left out the id, makes one. If it left out the due or creation moment, takes
-    `now_ms` (Unix ms)."""
+    """Reads a copy of a topic. If an AMQP client left out the id, makes one. If it left out the due or creation moment,
+    takes `now_ms` (Unix ms)."""
     headers: Mapping[str, Any] = properties.headers or {}
     epoch, nonce = _copy_of(headers)
     sent_ms = now_ms if properties.timestamp_ms is None else properties.timestamp_ms

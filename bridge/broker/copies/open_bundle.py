@@ -13,9 +13,10 @@ from bridge.model.clock_step import STEP_MS
 from bridge.model.message import CopyKind
 
 EARLY_AT_MOST_MS: Final = 5_000
-"""The wheel brings a copy a fifth of a second early at most. If a copy seems to be more than 5 s early by the clock of
-Redis, that clock was set back. Then the checkpoint asks Redis again after 5 s. If it parked the copy until the due
-moment by that clock, the message would be late by as much as the clock is wrong."""
+"""The longest wait, in ms, for a copy that seems to be early by Redis' clock. The wheel brings a copy a fifth of a
+second early at most. If a copy seems to be more than 5 s early, Redis' clock was set back. Then the checkpoint asks
+Redis again after 5 s. If the copy waited until its due moment by that clock, it would be late by as much as the clock
+is wrong."""
 
 _TOGETHER_MS: Final = 10  # a batch takes about as long, so copies that are due within it are taken together
 
@@ -26,11 +27,11 @@ class OpenBundle:
 
     `tag`: the bundle's delivery tag. `topic`, `kind`: the topic and the kind of all copies. `stranded_ms`: the delay
     that was left when a slot on the bundle's way was missing; 0 if none was. `body`: the bundle's body. `waited_ms`:
-    the whole delay of the earliest copy, in ms. None: the copy may have waited less. `parked_kind`: the kind that
-    copies get when they go into a new bundle.
+    the whole delay of the earliest copy, in ms, if the copy has waited it. None: the copy may have waited less.
+    `parked_kind`: the kind that copies get when they go into a new bundle.
 
-    `own_ms` in the methods is a moment of this process's monotonic clock, in ms; most often it is now. Redis' clock may
-    be set between two calls.
+    The argument `own_ms` of the methods is a moment of this process's monotonic clock, in ms; most often it is now.
+    Redis' clock may be set between two calls, so it can't measure the time between them.
     """
 
     tag: int
@@ -52,15 +53,15 @@ class OpenBundle:
 
     @property
     def clock(self) -> int:
-        """A number that identifies the bundle's corrected clock. Copies of bundles with equal numbers may go into one
-        new bundle."""
+        """The difference between the clock by which the copies are taken (`arrived`) and this process's monotonic
+        clock, in whole seconds. Copies of bundles with equal differences may go into one new bundle."""
         return round(self._offset_ms / STEP_MS)
 
     def arrived(self, own_ms: float, now_ms: float, short_ms: int, *, in_queue_ms: float, step_ms: float) -> None:
-        """Decides, when the bundle is opened, by which clock its copies are taken. `now_ms`: the moment by Redis'
-        clock, in Unix ms. `short_ms`: an upper bound, in ms: how early a copy leaves the wheel. `in_queue_ms`: how long
-        the bundle has waited in the checkpoint's queue: a lower bound. `step_ms`: by how much Redis' clock has jumped
-        ahead since the due moments were written.
+        """Decides, when the bundle is opened, by which clock its copies are taken. `own_ms`: now, by this process's
+        monotonic clock, in ms. `now_ms`: now, by Redis' clock, in Unix ms. `short_ms`: an upper bound, in ms: how early
+        a copy leaves the wheel. `in_queue_ms`: a lower bound, in ms: how long the bundle has waited in the checkpoint's
+        queue. `step_ms`: by how many ms Redis' clock has jumped ahead since the due moments were written.
 
         If the earliest copy has waited its whole delay, this copy was due when the bundle came. If it seems to be due
         much later, Redis' clock was set back after the due moments were written. In this case, and after a jump ahead,
@@ -79,8 +80,9 @@ class OpenBundle:
         self._offset_ms = corrected_ms - own_ms
 
     def waited_by_ms(self, due_ms: int) -> int | None:
-        """Returns how many ms a copy has waited, if it has waited its whole delay; else None. The latest call must have
-        taken the copy out of the bundle. `due_ms`: when the copy was due, in Unix ms."""
+        """Returns the whole delay of a copy, in ms, if the copy has waited it in the wheel. None: the copy may have
+        waited less. `due_ms`: when the copy was due, in Unix ms. The latest call of `due` or `rest` must have taken
+        this copy."""
         if self.waited_ms is None or due_ms > max(self._latest_ms, self.index.dues_ms[0]):
             return None
         return self.waited_ms + max(0, due_ms - self.index.dues_ms[0])
@@ -92,24 +94,27 @@ class OpenBundle:
 
     @property
     def count(self) -> int:
-        """How many copies are taken together: the next copy, and the copies that are due within 10 ms after it."""
+        """How many copies are taken together: the next copy, and the copies that are due within 10 ms after it. Not to
+        be read when no copy is left."""
         moment_ms = self.index.dues_ms[self._at]
         return bisect_right(self.index.dues_ms, moment_ms + _TOGETHER_MS, self._at, self._end) - self._at
 
     def left_ms(self, own_ms: float) -> float:
-        """Returns how many ms are left until the next copy is due. `own_ms`: the moment to count from, by this
-        process's monotonic clock. Needs a copy that is left; otherwise raises IndexError."""
+        """Returns how many ms there are from `own_ms` until the next copy is due; 0 or less: it is due. `own_ms`: a
+        moment of this process's monotonic clock, in ms. Not to be called when no copy is left."""
         return self.index.dues_ms[self._at] - self._now_ms(own_ms)
 
     def due(self, own_ms: float) -> list[Entry]:
-        """Takes the copies that are due."""
+        """Takes the copies that are due at `own_ms`, a moment of this process's monotonic clock in ms. Returns them,
+        the earliest first."""
         end = bisect_right(self.index.dues_ms, self._now_ms(own_ms), self._at, self._end)
         taken = self._entries(self._at, end)
         self._at = end
         return taken
 
     def far(self, own_ms: float) -> list[tuple[Entry, float]]:
-        """Takes the copies that are not due within `NEAR_MS`. Returns each copy with the rest of its delay, in ms."""
+        """Takes the copies that are due more than a second (`NEAR_MS`) after `own_ms`, a moment of this process's
+        monotonic clock in ms. Returns each copy with the ms from `own_ms` until it is due."""
         at_ms = self._now_ms(own_ms)
         start = bisect_right(self.index.dues_ms, at_ms + NEAR_MS, self._at, self._end)
         taken = self._entries(start, self._end)
@@ -117,7 +122,8 @@ class OpenBundle:
         return [(entry, entry.due_ms - at_ms) for entry in taken]
 
     def rest(self, own_ms: float) -> list[tuple[Entry, float]]:
-        """Takes all copies that are left. Returns each copy with the rest of its delay, in ms."""
+        """Takes all copies that are left. Returns each copy with the ms from `own_ms` until it is due; 0: it is due
+        already. `own_ms`: a moment of this process's monotonic clock, in ms."""
         at_ms = self._now_ms(own_ms)
         taken = self._entries(self._at, self._end)
         self._at = self._end

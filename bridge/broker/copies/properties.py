@@ -20,7 +20,7 @@ A client may forge this header. Then the bridge only puts the client's message a
 class Properties:
     """All properties that AMQP 0.9.1 knows; None for one that is absent. `timestamp_ms` is in Unix ms.
 
-    `written`: encoded bytes, type included, of headers whose Python values do not show the AMQP type.
+    `written`: by name, the encoded bytes (type included) of headers whose Python values do not show the AMQP type.
     """
 
     content_type: str | None = None

@@ -4,9 +4,9 @@ x-delay            milliseconds from now: a number, or digits as text or bytes; 
 x-deliver-at       an instant in Unix milliseconds, in place of x-delay
 x-delay-exchange, x-delay-routing-key    the target; without them the message goes to the topic in its routing key
 
-Such a message came over one of three exchanges: `delay.in`; `delay.in.E`, for the target exchange E; or `delay`,
-without a wheel key. The bridge drops other headers with the prefix `x-delay-`. So a consumer may publish a delivery
-again with all its headers: those that the bridge had set do not count.
+Such a message came over one of three exchanges: `delay.in`; `delay.in.E`, the ingress of an exchange E, which is the
+message's target; or `delay`, without a wheel key. The bridge drops other headers with the prefix `x-delay-`. So a
+consumer may publish a delivery again with all its headers: those that the bridge had set do not count.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Unacceptable(Exception):
 
 
 def is_submission(names: Names, message: Message) -> bool:
-    """Whether a delivery at a checkpoint has its delay in a header. Call this only for deliveries without a key of the
-    wheel."""
+    """Whether a delivery at a checkpoint is a message whose delay is in a header: it has such a header, or came over an
+    ingress exchange. Call this only for deliveries without a key of the wheel."""
     headers = message.properties.headers or {}
     exchange = message.exchange
     return (

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 NEAR_MS: Final = 1_000
-"""The narrowest window: all copies that are due within this time share it."""
+"""The narrowest window, in ms: all copies that are due within this time from now share it."""
 
 _FILLED: Final = 64  # a window with more copies is halved, so that each half gets its own bundles
 _NARROWEST: Final = 8  # a window is not halved below this fraction (1/8) of what is left: that saves hardly a bundle

@@ -157,7 +157,7 @@ def _is_refusal(error: TopologyError) -> bool:
 
 
 async def once_more(declare: Callable[[], Awaitable[None]]) -> None:
-    """Calls `declare`, and calls it a second time if an object vanished.
+    """Calls `declare`, and calls it a second time if it raises `Vanished`.
 
     RabbitMQ notifies the consumers of a deleted queue before the queue is gone. Until the queue is gone, a declare of
     it succeeds.

@@ -32,7 +32,7 @@ _EXPECT_AGAIN_AFTER_S: Final = 30.0
 
 class Declared:
     """Declares objects before the bridge publishes to them: the wheel once for each connection, and the queues of each
-    topic once.
+    topic once. Here the wheel is every object but the queues of topics.
 
     If the broker has lost the wheel, all objects are declared again. While the wheel exists, the bridge assumes that
     the queues of topics exist. After a publish that finds no queue, `CopyPublisher` has the topic's queues declared
@@ -90,8 +90,8 @@ class Declared:
         return self._names.in_lane(lane).checkpoint
 
     def first_slot(self, message_id: str, stay_ms: int) -> str | None:
-        """Returns the slot in which a copy begins to wait. `stay_ms`: how long the copy stays in the wheel. If that is
-        0, returns None."""
+        """Returns the slot in which a copy begins to wait. `stay_ms`: how many ms the copy stays in the wheel. If that
+        is 0, returns None."""
         slots = wheel_slots(stay_ms)
         return self._names.lane_for(message_id).slot(*slots[0]) if slots else None
 
@@ -217,9 +217,9 @@ class Declared:
 
     async def settled(self, topics: Collection[str], *, old: Iterable[str], dead: Iterable[str] = ()) -> None:
         """Waits until confirmed messages survive a kill of the broker: in the wheel, in the ready queues of `topics`,
-        and in the dead queues of `dead`.
+        and in the dead queues of the topics in `dead`.
 
-        `old`: topics whose queues are known to have existed for seconds.
+        `old`: topics whose ready queues are known to have existed for seconds, so their confirms count already.
         """
         for topic in old:
             self._young.old(topic)
@@ -247,7 +247,11 @@ class Declared:
 
     async def slot_depths(self) -> dict[str, tuple[int, int]]:
         """Returns each slot's wait in ms and its number of messages, by the slot's name in the first lane. Adds up the
-        lanes that the last refresh found."""
+        lanes that the last `Lanes.refresh` found.
+
+        Raises:
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time.
+        """
         lanes = self.wheel.lanes.existing.each_lane
         async with self._looking:
             depths = await self._declarer.depths(plan.slots(self.wheel.lanes.existing).queues)
@@ -294,8 +298,8 @@ class Declared:
         (self._direct.add if direct else self._direct.discard)(topic)
 
     async def set_direct(self, topic: str, direct: bool) -> None:
-        """Changes the topic's bindings. With `direct`, RabbitMQ routes plain due messages past the checkpoint to the
-        ready queue. Otherwise it routes them to the checkpoint.
+        """Changes the bindings of the topic's ready queue. With `direct`, RabbitMQ routes due messages without a kind
+        in their key past the checkpoint to the ready queue. Otherwise it routes them to the checkpoint.
 
         Raises:
             BrokerUnavailable: RabbitMQ is away, or does not answer in time.

@@ -30,9 +30,9 @@ def in_words(findings: Iterable[Difference]) -> list[Finding]:
 
 
 def not_empty(refused_queue: str, reason: str) -> Difference:
-    """Returns the finding that clients have sent messages which the checkpoint had to put aside.
+    """Returns the finding that messages are in `delay.refused`, because a bridge has put them aside.
 
-    `reason`: why the checkpoint put the oldest of them aside.
+    `refused_queue`: the queue's name. `reason`: why a bridge put the oldest of them aside.
     """
     return warning(
         refused_queue,
@@ -44,8 +44,8 @@ def not_empty(refused_queue: str, reason: str) -> Difference:
 
 
 def unreadable(queue: str, reason: str) -> Finding:
-    """Returns the finding that RabbitMQ closes connections, perhaps over a message in the queue. The bridge could not
-    put such a message aside. `reason`: why the bridge could not."""
+    """Returns the finding that RabbitMQ closes connections, perhaps over a message in the queue. The bridge has
+    searched the queue for that message, and the search failed. `reason`: why the search failed."""
     return Finding(
         "warning",
         f"RabbitMQ closes connections over an error of its own, and the bridge found no message in the queue {queue} "

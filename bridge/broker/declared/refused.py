@@ -12,8 +12,9 @@ _MOST_CHARACTERS: Final = 300
 
 
 async def oldest_reason(connection: BrokerConnection, queue: str) -> str | None:
-    """Returns why the checkpoint put the queue's oldest message aside. The message stays in the queue. None: the queue
-    is empty or missing.
+    """Returns why a bridge put the queue's oldest message aside: its header `x-delay-reason`, or `none` without this
+    header. Returns `not readable` if RabbitMQ does not give the message. The message stays in the queue. None: the
+    queue is empty or missing.
 
     Raises:
         BrokerUnavailable: RabbitMQ is away, or does not answer in time.

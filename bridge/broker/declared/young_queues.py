@@ -19,7 +19,8 @@ WHEEL = ""
 
 
 class YoungQueues:
-    """Remembers the ages of groups of queues that are declared together: the wheel, or a topic's queues."""
+    """Remembers the ages of groups of queues that are declared together. A group is the wheel, a topic's ready queue,
+    or a topic's dead queue."""
 
     def __init__(self) -> None:
         self._begun: set[str] = set()

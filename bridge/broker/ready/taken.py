@@ -11,7 +11,7 @@ from bridge.model.fast_dataclass import fast_dataclass
 
 @fast_dataclass(frozen=True, slots=True)
 class Taken:
-    """An unacknowledged delivery out of `queue`."""
+    """An unacknowledged message that was taken out of `queue`."""
 
     queue: str
     message: Delivery
@@ -27,13 +27,13 @@ class Taken:
 
     @property
     def live_for_ms(self) -> int:
-        """The message's time to live in ms; 0: it has none."""
+        """The time to live, in ms, with which the message came into its queue; 0: it has none."""
         expiration = self.properties.expiration
         return int(expiration) if expiration and expiration.isdecimal() else 0
 
     def ack(self) -> None:
-        """Acknowledges the message. On a lost channel this does nothing: RabbitMQ redelivers the message, as a
-        ghost."""
+        """Acknowledges the message. On a lost channel this does nothing: RabbitMQ redelivers the message, and a pull
+        drops it as a ghost."""
         acknowledge([self.message])
 
     def requeue(self) -> None:

@@ -34,10 +34,12 @@ class Taker:
         self._fetcher = Fetcher(connection, timeout_ms=timeout_ms)
 
     async def take(self, queue: str, limit: int) -> list[Taken]:
-        """Takes up to `limit` messages that are ready now, the oldest first.
+        """Takes up to `limit` messages that are ready now, the oldest first. Takes fewer if their bodies are large:
+        about 16 MiB in all.
 
         Raises:
-            BrokerUnavailable: no message was taken.
+            BrokerUnavailable: RabbitMQ is away, or does not answer in time; no message was taken.
+            QueueMissing: the queue does not exist.
         """
         first, behind = await self._get(queue)
         if first is None:
