@@ -139,8 +139,9 @@ class Connection(asyncio.Protocol):
             self._client.resume_reading()
 
     def leave(self) -> None:
-        """Sends the client `connection.close` with the code 320, as RabbitMQ does when it shuts down. If a frame to the
-        client has passed only in part, waits for the rest of the frame first."""
+        """Ends the connection because the door shuts down. Sends the client `connection.close` with the code 320, as
+        RabbitMQ does when it shuts down. If a frame to the client has passed only in part, waits for the rest of the
+        frame first."""
         self._leaving = True
         self._say_goodbye()
 

@@ -16,8 +16,8 @@ class Ingresses:
     missing, RabbitMQ refuses the publish and closes the channel (404), so no message loses its delay.
 
     `ingress_of`: returns the name of the ingress for the name of an exchange. `own`: prefix of the bridge's own
-    exchanges. `plain`: exchanges without delays. Publishes to own, plain and `amq.*` exchanges, and to the default
-    exchange, stay as they are.
+    exchanges. `plain`: exchanges whose messages are never delayed. Publishes to own, plain and `amq.*` exchanges, and
+    to the default exchange, stay as they are.
     """
 
     def __init__(self, ingress_of: Callable[[str], str], *, own: str, plain: Collection[str] = ()) -> None:

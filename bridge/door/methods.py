@@ -26,7 +26,8 @@ _PASSIVE: Final = 1
 
 
 class BadFrame(Exception):
-    """The client sent bytes that are no frame of AMQP 0-9-1, or a frame that is too large to hold."""
+    """The client sent bytes that are no frame of AMQP 0-9-1, or a frame that the door can't hold or change. The text
+    says why."""
 
 
 def exchange_of(frame: bytes) -> bytes:
@@ -50,7 +51,7 @@ def published_to(exchange: bytes, frame: bytes) -> bytes:
 
 def as_passive(frame: bytes) -> bytes | None:
     """Returns the frame of an exchange's declare with the bit `passive` set. None: the exchange is not of the plugin's
-    type.
+    type `x-delayed-message`.
 
     Raises:
         BadFrame: the texts in the declare are longer than the frame.

@@ -97,7 +97,8 @@ class Audit:
         self.status = Status(self._part, state=OK, retry_s=min(_RETRY_S, self._every_s))
 
     async def run(self) -> NoReturn:
-        """Audits for ever. While Redis or RabbitMQ is away, the loop tries again every second."""
+        """Audits for ever, with a pause of BRIDGE_AUDIT_EVERY before each pass. While Redis or RabbitMQ is away, the
+        loop tries again every second, or after BRIDGE_AUDIT_EVERY if that is shorter."""
         await asyncio.sleep(self._every_s)
         await retrying(self.status, self._logged)
 

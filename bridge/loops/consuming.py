@@ -19,7 +19,7 @@ async def consuming(
     context: Context, queue: str, purpose: str, *, prefetch: int, received: Callable[[Delivery], None]
 ) -> AsyncIterator[Consumer]:
     """Yields a consumer of a queue that is declared with the wheel. If the queue is missing, declares the wheel for the
-    next try. `purpose`: the connection's name.
+    next try. `purpose`: part of the name that RabbitMQ shows for the connection.
 
     Raises:
         BrokerUnavailable: RabbitMQ is away, or does not answer in time.
@@ -46,8 +46,9 @@ async def work(
     at_once: int = 1,
     beside: Sequence[Coroutine[Any, Any, None]] = (),
 ) -> NoReturn:
-    """Runs until the channel is lost or a run fails: repeats `run_once`. `at_once`: how many runs go on at a time.
-    `beside`: further coroutines to run meanwhile; one that fails or returns also ends the work.
+    """Repeats `run_once` until the channel is lost or a run fails. `at_once`: how many runs go on at a time. `beside`:
+    further coroutines to run meanwhile; one that fails or returns also ends the work. An error of a run or of a
+    coroutine is raised on.
 
     Raises:
         BrokerUnavailable: the channel is lost.

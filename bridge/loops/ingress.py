@@ -1,7 +1,9 @@
 """Accepts the messages that AMQP clients publish with their delay in a header.
 
     delay.in, delay.in.E --> queue delay.in --> record, copy in the wheel --> acknowledged
-                                            '-> delay.refused (it can't be read, or is due in over 999 days)
+                                            '-> delay.refused (it is not valid, or is due in over 999 days)
+
+`delay.in.E` is the ingress of an exchange E: an exchange that takes the messages which go to E when they are due.
 
 A message that the bridge has not acknowledged stays in the queue. So while Redis is away, messages are late and not
 lost.

@@ -9,7 +9,7 @@ One process at a time has the lease of an operation. Each portion extends the le
 process changes nothing more, and leases an operation again.
 
 If a portion raises an error although all servers answer, the operation waits for another try until its lease has ended.
-Meanwhile the process works on other operations. After some tries the operation fails (`MOST_TRIES`).
+Meanwhile the process works on other operations. After five tries (`MOST_TRIES`) the operation fails.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 FILE: Final = "file"
-"""`Schedule.who` of the schedules of the file, which no token asked for."""
+"""The value of `Progress.who` for a schedule from the file BRIDGE_SCHEDULES_FILE. No token asked for it."""
 
 _MOST: Final = 50
 """The most schedules that one pass plans."""

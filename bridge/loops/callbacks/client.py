@@ -78,8 +78,9 @@ class Client:
     async def post(
         self, url: Url, headers: Sequence[tuple[str, str]], body: bytes, *, timeout_ms: int
     ) -> Response | Failure:
-        """Posts a callback. Returns the receiver's response, or the reason why there is none. The body of the response
-        does not matter. The client reads its first 64 KiB, so that the connection can be used again."""
+        """Posts a callback. Returns the receiver's response, or the reason why there is none. `timeout_ms`: the limit
+        for the response's status and headers. The body of the response does not matter. The client reads its first 64
+        KiB, so that the connection can be used again."""
         try:
             async with asyncio.timeout(timeout_ms / 1_000) as limit:
                 return await self._post(url, headers, body, limit)

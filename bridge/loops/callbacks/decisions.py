@@ -1,8 +1,9 @@
 """Decides what a receiver's answer means for the message and for the receiver. Pure.
 
 2xx acknowledges the message. 410 ends the subscription. 429, or 503 with Retry-After, means that the receiver is busy.
-The bridge then makes no call for the time in Retry-After, and counts no attempt. After a 429 without it, the time is
-the first back-off. The time is at least 1 s and at most 1 h. Every other answer is a failed attempt.
+The bridge then makes no call for the time in Retry-After, and counts no attempt. After a 429 without Retry-After, the
+time is the subscription's first back-off. The time is at least 1 s and at most 1 h. Every other answer is a failed
+attempt.
 """
 
 from __future__ import annotations

@@ -44,7 +44,8 @@ _RETRY_S = 0.5
 class Delivery:
     """Delivers the messages of one subscription.
 
-    `held_until_s`: the end of the pause that the subscription's receiver has asked for, as a moment of `monotonic()`.
+    `held_until_s`: until when the bridge makes no calls, because the subscription's receiver is busy; a moment of
+    `monotonic()`.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Delivery:
 
         * The subscription was removed, replaced or ended after the worker read it. This also stops the worker.
         * Redis is away, so the bridge can't check the subscription.
-        * The receiver has asked for a pause. The message is due again when the pause ends.
+        * The receiver has said that it is busy. The message is due again when the receiver may be called again.
         """
         message = leased.message
         if not await self._is_current():

@@ -21,11 +21,11 @@ SERVICE_HEADER: Final = "callback-sn"
 
 
 class NoDestination(Exception):
-    """The message names no receiver, or an unknown one."""
+    """The message names no receiver, an unknown service, or a wrong URL."""
 
 
 class Destinations:
-    """Finds the receivers of messages. `services`: the services that messages may name, by name."""
+    """Finds the receivers of messages. `services`: by name, the services in the settings, which messages may name."""
 
     def __init__(self, services: Mapping[str, TaskService]) -> None:
         self._services = services

@@ -15,7 +15,8 @@ _LOOK_UP_S = 3.0
 
 
 async def why_not(url: Url, allowed: Sequence[Allowed]) -> str | None:
-    """Returns why callbacks may not go to the URL. None: they may, or no address of the host is known yet."""
+    """Returns why callbacks may not go to the URL. None: they may, or no address of the host is known yet. `allowed`:
+    the hosts and networks of BRIDGE_PUSH_ALLOW."""
     if refusal := refusal_at_sight(url, allowed):
         return refusal
     resolver = Resolver()

@@ -22,8 +22,8 @@ _RETRY_S = 0.5
 
 
 class Worker:
-    """Pulls messages and calls the receiver. `run` lasts until `stop`, or until the process ends its pulls, and then
-    until the calls in flight have ended."""
+    """Pulls messages and calls the receiver. `run` goes on until `stop` is called, or until the process ends its pulls.
+    Then it waits until the calls in flight have ended."""
 
     def __init__(
         self,

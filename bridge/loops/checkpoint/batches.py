@@ -70,7 +70,7 @@ _RELEASES = frozenset((Route.READY, Route.TARGET))
 @fast_dataclass(frozen=True, slots=True)
 class Done:
     """The result of a batch. `done`: delivery tags to acknowledge. `held`: copies to ask Redis about again, each with
-    the moment in Unix ms. `refused`: copies that can't be published, each with the reason."""
+    the moment for that, in Unix ms of Redis' clock. `refused`: copies that can't be published, each with the reason."""
 
     done: list[int]
     held: list[tuple[Item, float]]

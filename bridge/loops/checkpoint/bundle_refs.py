@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 
 class BundleRefs:
-    """The opened bundles of one channel, by delivery tag. A tag that was not given to `opened` belongs to a single
-    copy."""
+    """The opened bundles of one channel, by delivery tag. A tag that was not given to `opened` belongs to a copy
+    outside bundles."""
 
     def __init__(self, *, most: int) -> None:
         """`most`: the most copies that are read out of bundles and unfinished at any time."""
@@ -27,7 +27,7 @@ class BundleRefs:
         self._unfinished[tag] = copies
 
     def read(self, copies: int) -> None:
-        """Adds to the number of copies that were read out of bundles and are unfinished."""
+        """Counts copies that were read out of bundles as unfinished. `copies`: how many they are."""
         self.copies += copies
 
     def __contains__(self, tag: int) -> bool:
@@ -35,7 +35,8 @@ class BundleRefs:
         return tag in self._unfinished
 
     def done(self, tags: Iterable[int]) -> list[int]:
-        """Counts finished copies, by their tags. Returns the tags that can be acknowledged."""
+        """Counts copies as finished. `tags`: for each copy, the delivery tag with which it came, its own or its
+        bundle's. Returns the tags that can be acknowledged."""
         finished: list[int] = []
         for tag in tags:
             if tag in self._unfinished:
@@ -47,8 +48,8 @@ class BundleRefs:
         return finished
 
     def parked(self, tags: Iterable[int]) -> list[int]:
-        """Counts copies that were put back into the wheel and never read, by their tags. Returns the tags that can be
-        acknowledged."""
+        """Counts copies as finished that went back into the wheel without being read. `tags`: for each copy, the
+        delivery tag of its bundle. Returns the tags that can be acknowledged."""
         return [tag for tag in tags if self._finish(tag)]
 
     def _finish(self, tag: int) -> bool:

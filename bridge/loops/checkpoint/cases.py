@@ -10,13 +10,14 @@ from bridge.loops.checkpoint.verdicts import Asked, Decision, Named, Perform
 from bridge.service.protocol.steps import Result
 
 Item = Due | Returned
-"""A copy at the checkpoint, with its delivery tag."""
+"""A due copy, or a copy that its ready queue returned. Each has its delivery tag."""
 
 
 @dataclass(slots=True)
 class Case:
-    """One copy of a batch. `result`: the result of the decision's step; None: the step is not carried out yet, or has
-    no `name` (`steps.Result`). `arrived_ms`: when RabbitMQ confirmed a release, in Unix ms; None: unknown."""
+    """One copy of a batch. `outcome`: Redis' answer about the copy. `result`: the result of the decision's step. None:
+    the step is not carried out yet, or only publishes (`steps.Result`). `arrived_ms`: when RabbitMQ confirmed a
+    release, in Unix ms; None: unknown."""
 
     item: Item
     outcome: Asked

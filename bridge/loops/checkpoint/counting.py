@@ -16,8 +16,8 @@ from bridge.store.clock import StoreClock
 def count(case: Case, counts: CopyResult | None, clock: StoreClock) -> None:
     """Counts the result of a copy in the metrics. `counts`: the result; None: counts nothing.
 
-    A release is measured up to its confirm, because the batch may end later. A confirm of a new queue counts only 1.5 s
-    after the declare, but its consumers have the message before.
+    The lateness of a release is measured at its confirm, because the batch may end later. A confirm of a new queue
+    counts only 1.5 s after the declare, but its consumers have the message before.
     """
     item, outcome = case.item, case.outcome
     topic = item.copy.topic

@@ -11,17 +11,18 @@ from bridge.store.messages.records import AHEAD_MS
 
 
 def early_ms(kind: CopyKind) -> int:
-    """Returns how many ms before a copy's due moment the checkpoint asks Redis about it. 0 for lease copies: a lease is
-    never cut short."""
+    """Returns how many ms before a copy's due moment the checkpoint asks Redis about the copy: `AHEAD_MS`. 0 for lease
+    copies: a lease is never cut short."""
     return 0 if kind is CopyKind.LEASE else AHEAD_MS
 
 
 def ask_at_ms(arrival: Arrival, now_ms: float) -> float:
-    """Returns when to open a bundle, or to ask Redis about a copy, in Unix ms.
+    """Returns when to open a bundle, or to ask Redis about a copy, in Unix ms. `now_ms`: now, in Unix ms of Redis'
+    clock.
 
-    An arrival that is overdue or due soon gets the moment `early_ms` before its due moment. Any other arrival gets
-    `now_ms`. The wheel brings copies only a little early, so something else has moved a copy that is due much later to
-    this queue.
+    An arrival that is overdue, or due within `HELD_AT_MOST_MS`, gets the moment `early_ms` before its due moment. Any
+    other arrival gets `now_ms`. The wheel brings copies only a little early, so something else has moved a copy that is
+    due much later to this queue.
     """
     if isinstance(arrival, Bundle):
         due_ms = arrival.due_ms - early_ms(arrival.kind)
@@ -33,8 +34,9 @@ def ask_at_ms(arrival: Arrival, now_ms: float) -> float:
 
 
 def first_asked_ms(arrival: Arrival, now_ms: float, ahead_ms: float) -> float:
-    """Returns when to open a bundle, or to ask Redis about a copy, that has just left the wheel; Unix ms. `ahead_ms`:
-    an upper bound, in ms: how far Redis' clock has jumped ahead since it gave the due moments.
+    """Returns when to open a bundle, or to ask Redis about a copy, that has just left the wheel; Unix ms. `now_ms`:
+    now, in Unix ms of Redis' clock. `ahead_ms`: an upper bound, in ms: how far Redis' clock has jumped ahead since it
+    gave the due moments.
 
     If Redis' clock may have jumped ahead, a copy that seems late may in fact be early. Then returns `now_ms` plus
     `short_ms()`: a copy leaves the wheel at most this early.

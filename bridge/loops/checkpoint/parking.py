@@ -26,7 +26,8 @@ _Group = tuple[str, CopyKind, int]
 
 
 class Parking:
-    """Collects copies that one session parks, and publishes them in new bundles. The copies stay encoded."""
+    """Collects copies that one session puts back into the wheel, and publishes them in new bundles. The copies stay
+    encoded."""
 
     def __init__(self, context: Context, lane: int) -> None:
         self._copy_publisher = context.broker.releases

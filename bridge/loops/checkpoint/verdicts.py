@@ -21,9 +21,9 @@ from bridge.store.messages.records import NamedBefore, Records
 from bridge.store.messages.verdicts import BuryVerdict, FireVerdict, LeaseCopyVerdict, RetryVerdict, ReturnedVerdict
 
 ADOPT_AFTER_ASKED = 60
-"""The checkpoint asks every second about a copy that is newer than its record. After this many answers it believes the
-copy. By then either Redis has lost the record's last writes, or the process that published the copy died before it
-named the copy. A message that waits for a later moment is never released for such a copy."""
+"""How many times the checkpoint asks about a copy that is newer than its record, before it believes the copy. It asks
+about once a second. By then either Redis has lost the record's last writes, or the process that published the copy died
+before it named the copy. A message that waits for a later moment is never released for such a copy."""
 
 _FIRST_PARKED_MS = (0, 100)
 """The first pauses, in ms, before the checkpoint asks again about a copy that is newer than its record. They are short:
@@ -38,7 +38,8 @@ Asked = Outcome[FireVerdict] | Outcome[ReturnedVerdict]
 """Redis' answer to the checkpoint's question about a copy."""
 
 Named = RetryVerdict | BuryVerdict | AckVerdict | LeaseCopyVerdict
-"""The verdicts of calls that name a successor, or that end a message whose target has it."""
+"""The verdicts of the script that a step runs after its publish. The script names the successor, or ends a message that
+its target has taken."""
 
 
 class CopyResult(Enum):
@@ -82,7 +83,11 @@ Decision = Hold | Drop | Perform
 
 def named(item: Due) -> NamedBefore:
     """Returns which copies the message's record has certainly named before this copy came. Decides by the copy's kind
-    and epoch."""
+    and epoch.
+
+    `MESSAGE`: this copy, or an earlier copy of its message. `FORMER`: one of these, or a copy of the message that this
+    message replaced. `NOTHING`: perhaps none of them.
+    """
     match item.kind:
         case CopyKind.PLAIN | CopyKind.CHECKED | CopyKind.RETRY:
             return NamedBefore.MESSAGE
@@ -168,8 +173,8 @@ def after_return(
 def count_of(decision: Drop | Perform, verdict: Named | None) -> CopyResult | None:
     """Returns what to count once a decision is carried out; None: no metric.
 
-    `verdict`: the answer of the step's `name`; None: the step has none. If the record does not name the successor, the
-    successor is a ghost, and so is the copy that came.
+    `verdict`: Redis' answer to the script `name` of the step; None: the step has no such script. If the record does not
+    name the successor, the successor is a ghost, and so is the copy that came.
     """
     match verdict:
         case None | RetryVerdict.RETRIED | BuryVerdict.BURIED | LeaseCopyVerdict.PUBLISHED:
