@@ -21,7 +21,8 @@ when the channel closes are lost, and RabbitMQ redelivers their messages."""
 
 
 class Writable(Protocol):
-    """A channel to which frames can be written. `is_open`: False once the channel takes no more frames."""
+    """A channel to which frames can be written. `number`: the channel's number in its frames. `is_open`: False once the
+    channel takes no more frames."""
 
     number: int
 
@@ -85,6 +86,7 @@ class Acknowledger:
 
     def retire(self, close: Callable[[], Awaitable[None]]) -> None:
         """Calls `close`, which closes the channel, once all deliveries of the channel are acknowledged or requeued.
+        Waits a second after the last ack first (`PASSED_ON_AFTER_S`).
 
         The close brings back lost messages. If a queue's leader ends, a message on its way to the channel is lost. The
         next leader counts the message as delivered (rabbitmq-server #15473). RabbitMQ requeues it when the channel

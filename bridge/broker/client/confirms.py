@@ -21,8 +21,8 @@ class Confirms:
         self.any_refused = False  # in the burst
 
     def begin(self, ids: Sequence[str]) -> asyncio.Future[None]:
-        """Begins a burst that is about to be written. All ids must differ, because RabbitMQ names only the id of a
-        message that it returns.
+        """Begins a burst that is about to be written. `ids`: the ids of its messages, in the order of the burst. All
+        ids must differ, because RabbitMQ names only the id of a message that it returns.
 
         Returns a future that is done when RabbitMQ has answered for every message.
         """

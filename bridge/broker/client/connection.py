@@ -190,7 +190,8 @@ class BrokerConnection:
             return await open_channel(raw.transport, confirms=confirms)
 
     async def close(self, channel: Channel) -> None:
-        """Closes a channel. RabbitMQ requeues its unacknowledged deliveries."""
+        """Closes a channel. RabbitMQ requeues its unacknowledged deliveries. Raises no error if RabbitMQ is away or
+        does not answer."""
         with suppress(BrokerUnavailable):
             async with translated(self._timeout_s):
                 await channel.close()
@@ -223,9 +224,9 @@ class BrokerConnection:
 
     @asynccontextmanager
     async def asking(self, limit_s: float) -> AsyncIterator[GuardedCall]:
-        """A context for one call that the broker has to answer within `limit_s` seconds. Yields the call as the breaker
-        knows it. Errors of the call become BrokerUnavailable or QueueMissing. If the breaker refuses the call, the
-        context raises BreakerOpen.
+        """A context for one call that the broker has to answer within `limit_s` seconds. Yields a `GuardedCall`, whose
+        `timed_out` says afterwards whether the call timed out. Errors of the call become BrokerUnavailable or
+        QueueMissing. If the breaker refuses the call, the context raises BreakerOpen.
 
         Do not nest this context: after a timeout the breaker admits one call at a time.
 

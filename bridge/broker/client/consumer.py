@@ -77,6 +77,7 @@ class Consumer:
 
         Raises:
             BrokerUnavailable: RabbitMQ is away, or does not answer in time.
+            QueueMissing: the queue does not exist.
         """
         consumer = cls(connection, queue, prefetch=prefetch, received=received)
         await consumer._consume(await connection.channel())
@@ -101,10 +102,11 @@ class Consumer:
                     return
 
     def ack(self, tags: Iterable[int]) -> None:
-        """Acknowledges deliveries. One frame acknowledges many deliveries if all earlier deliveries are finished.
+        """Acknowledges deliveries. `tags`: the `delivery_tag` of each. One frame acknowledges many deliveries if all
+        earlier deliveries are finished.
 
         Raises:
-            BrokerUnavailable: the channel is closed, and RabbitMQ redelivers them.
+            BrokerUnavailable: the latest channel is closed, and RabbitMQ redelivers its messages.
         """
         tags = list(tags)
         *former, last = self._channels

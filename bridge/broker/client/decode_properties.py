@@ -4,9 +4,10 @@ pamqp copies the rest of the bytes for each value. Most values are inside `x-dea
 routed wrongly. This module reads the usual types in place, and keeps `x-death` as bytes. It leaves all other types, and
 all bytes that do not fit, to pamqp.
 
-Some properties can't be read: a timestamp in microseconds, a name that is not UTF-8, tables nested too deep. An error
-would end the connection, and RabbitMQ would redeliver the message to every bridge: one message would stop them all. So
-such a message gets a single property, a header with the reason. The checkpoint puts the message aside.
+Some properties can't be read: a timestamp in microseconds, a name that is not UTF-8, tables nested over 32 deep. An
+error would end the connection, and RabbitMQ would redeliver the message to every bridge: one message would stop them
+all. So such a message gets a single property, a header with the reason. The checkpoint or the ingress puts the message
+aside.
 """
 
 from __future__ import annotations

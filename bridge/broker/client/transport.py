@@ -151,7 +151,7 @@ class Transport(asyncio.BufferedProtocol):
         self._most_channels = channels or _MOST_CHANNELS
 
     def number(self, channel: Listener) -> int:
-        """Gives the channel a number, under which it gets its frames until `release`.
+        """Gives the channel a number, and returns it. The channel gets its frames under this number until `release`.
 
         Raises:
             BrokerUnavailable: all numbers are in use.
@@ -243,7 +243,7 @@ class Transport(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Reads all frames that have arrived completely."""
+        """Reads all frames that have arrived completely. `nbytes`: how many new bytes are in the buffer."""
         self._heard_s = _clock().time()
         chunk = bytes(self._buffer[:nbytes])
         try:

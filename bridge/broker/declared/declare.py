@@ -71,7 +71,7 @@ class Declarer:
         return {queue.name: found.messages for queue, found in existing.items() if found is not None}
 
     async def missing(self, wanted: Plan) -> Plan:
-        """Returns the exchanges and queues of the plan that RabbitMQ does not have."""
+        """Returns a plan of those exchanges and queues of `wanted` that RabbitMQ does not have."""
         connection = await self._connection.raw_connection()
         async with translated(self._within_s):
             exchanges = await look_at_all(connection, wanted.exchanges)

@@ -294,7 +294,7 @@ class Declared:
         return mended
 
     def know_direct(self, topic: str, direct: bool) -> None:
-        """Remembers whether a topic has direct release, for the next declare of its queues."""
+        """Remembers whether a topic has direct release, for the next declare of the topic's queues."""
         (self._direct.add if direct else self._direct.discard)(topic)
 
     async def set_direct(self, topic: str, direct: bool) -> None:

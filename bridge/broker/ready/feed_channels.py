@@ -21,7 +21,7 @@ class FeedChannel:
     many feeds use the channel. `prefetch`: the prefetch of its next consumer. `doubted`: a message may have been lost
     on the channel. `old_since_s`: since when new feeds open another channel instead, a moment of `monotonic()`;
     infinite: it is not old. `broken`: RabbitMQ did not answer on it. `retired`: it closes once its deliveries are
-    settled.
+    acknowledged or requeued.
     """
 
     def __init__(self, channel: Channel) -> None:

@@ -68,7 +68,7 @@ class Session:
         self._status = status
 
     def held(self) -> int:
-        """Returns how many copies wait here until they are due."""
+        """Returns how many copies this session holds in memory until they are due."""
         return self._held.copies()
 
     async def run(self) -> NoReturn:
