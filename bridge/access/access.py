@@ -20,7 +20,7 @@ from bridge.store.kept.tokens import StoredTokens
 
 
 class Undecided(Exception):
-    """Other machines can reach the bridge, and no setting says who may use it."""
+    """Other machines can reach a port of the bridge, and no setting says who may use the port."""
 
 
 def asks_for_tokens(settings: Settings) -> bool:
@@ -76,11 +76,12 @@ class Access:
         Args:
             authorizations: the values of the request's Authorization headers.
             need: the scope and the rights that the operation requires.
-            topic: reads the request's topic. None if only the body names the topic: the handler then checks it.
-            session: the cookie of a browser's session, which replaces `authorizations`. None: no session.
+            topic: returns the request's topic. None: no topic is checked here. If the body names topics, the handler
+                checks them.
+            session: the cookie of a browser's session, which counts instead of `authorizations`. None: no session.
 
         Raises:
-            Refused: the token does not allow the request.
+            Refused: the token or session is missing or invalid, does not allow the request, or its rate is used up.
             InvalidRequest: raised by `topic`, after the token and its scope were checked.
             Unavailable: Redis or the tokens' file can't be read, so the token or its rate could not be checked.
         """
@@ -109,7 +110,7 @@ class Access:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the host name or address is a loopback address of this machine."""
+    """Whether the host is `localhost`, or an address of the loopback interface such as 127.0.0.1 or ::1."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -18,7 +18,7 @@ _LOOK: Final = Need(scope=Scope.LOOK)
 
 @dataclass(frozen=True, slots=True)
 class TopicMaker:
-    """A token that may make a limited number of topics. Implements `bridge.service.topics.maker.Maker`."""
+    """A token that may make at most `max_topics` topics. Implements `bridge.service.topics.maker.Maker`."""
 
     token_id: str
     max_topics: int
@@ -67,7 +67,8 @@ class Caller:
             raise refusal
 
     def sees(self, topic: str | None) -> bool:
-        """Whether lists show entries of the topic to this caller. `topic` None: the entry concerns no single topic."""
+        """Whether lists show entries about the topic to this caller. `topic` None: the entry is about no single topic,
+        and only a caller who may use every topic sees it."""
         if self.token is None or self.token.every_topic:
             return True
         return topic is not None and self.token.reaches(topic)
@@ -89,8 +90,8 @@ class Caller:
 
     @property
     def maker(self) -> TopicMaker | None:
-        """The caller as a `TopicMaker`, if its token may make only a limited number of topics. None: there is no limit,
-        so the topics that the caller makes are not counted."""
+        """The caller's token as a `TopicMaker`, if it may make only a limited number of topics. None: there is no
+        limit, so the topics that the caller makes are not counted."""
         if self.token is None or self.token.max_topics is None:
             return None
         return TopicMaker(self.token.id, self.token.max_topics)

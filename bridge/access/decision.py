@@ -10,8 +10,8 @@ from bridge.access.token import Scope, Token
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Need:
-    """The requirements of an operation on its caller's token. `every_topic`: the token must reach all topics. `rated`:
-    the request counts against the token's limit of requests a second."""
+    """What an operation requires of its caller's token. `scope`: the token must have it. `every_topic`: the token must
+    allow all topics. `rated`: a request counts against the token's limit of requests a second."""
 
     scope: Scope
     every_topic: bool = False
@@ -19,7 +19,7 @@ class Need:
 
 
 def may(token: Token, need: Need, topic: str | None = None) -> NotAllowed | None:
-    """Returns the refusal of a request; None if the token allows the request. `topic` None: no topic is checked.
+    """Returns the error that refuses a request; None: the token allows the request. `topic` None: no topic is checked.
 
     The refusal does not depend on whether the topic exists, so it reveals no topic.
     """
@@ -36,7 +36,7 @@ def may(token: Token, need: Need, topic: str | None = None) -> NotAllowed | None
 
 
 def may_send_to(token: Token, exchange: str) -> NotAllowed | None:
-    """Returns the refusal of a message for another application's exchange; None if the token allows the exchange."""
+    """Returns the error that refuses a message to this exchange of another application; None: the token allows it."""
     if token.sends_to(exchange):
         return None
     allowed = ", ".join(token.targets) or "none"

@@ -26,8 +26,9 @@ _REALM = 'Bearer realm="delaybridge"'
 
 
 class Refused(BridgeError):
-    """The request is not allowed. `kind`: the label of the refusal in the metric `delaybridge_access_refused_total`.
-    `token_id`: the id of the existing token that the request names; None: no existing token is known."""
+    """The request is not allowed. `kind`: the value of the label `kind` in the metric
+    `delaybridge_access_refused_total`. `token_id`: the id of the token that the request names; None: it names no token,
+    or one that does not exist."""
 
     kind: ClassVar[str]
 
@@ -37,7 +38,8 @@ class Refused(BridgeError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of the answer (RFC 6750, section 3)."""
+        """The headers that the refusal adds to the answer: `WWW-Authenticate` (RFC 6750, section 3) or
+        `Retry-After`."""
         return {}
 
 
@@ -58,7 +60,8 @@ class InvalidToken(Refused):
 
 
 class ForeignSite(Refused):
-    """A page of another site made the request. `header`: Host or Origin. `value`: the header's value."""
+    """A page of another site made the request, and the bridge requires no token. `header`: the header that names the
+    other site, Host or Origin. `value`: the header's value."""
 
     kind = "foreign_site"
 
@@ -70,8 +73,8 @@ class ForeignSite(Refused):
 
 
 class OtherSite(ForeignSite):
-    """A page of another site made a request with a browser's session. `header`: Sec-Fetch-Site or Origin. `value`: the
-    header's value; empty if the request has neither header."""
+    """A page of another site made a request with a browser's session, or no header says which page made it. `header`:
+    Sec-Fetch-Site or Origin. `value`: the header's value; empty if the request has neither header."""
 
     def __init__(self, header: str, value: str) -> None:
         says = f"{header} is {value[:_SHOWN]!r}" if value else "it has neither Sec-Fetch-Site nor Origin"
@@ -95,8 +98,8 @@ class NotAllowed(Refused):
 
 
 class TooManyTopics(Refused):
-    """The topic is new, and the token has reached its limit of topics. `made`: the number of topics in the pool now
-    that the token created. `limit`: the largest number of such topics."""
+    """The topic is new, and the token has reached its limit of topics. `made`: how many of the pool's topics the token
+    has made. `limit`: how many it may make."""
 
     kind = "too_many_topics"
 

@@ -18,7 +18,7 @@ _CACHED = 1_024
 
 
 def check_local(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Checks that the headers Host and Origin, if the request has them, name this machine.
+    """Checks that the headers Host and Origin, if the request has them, name `localhost` or a loopback address.
 
     Raises:
         ForeignSite: one of the headers names another host.

@@ -17,12 +17,14 @@ _READS: Final = ("GET", "HEAD")
 
 
 def check_same_site(method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Checks by the header Sec-Fetch-Site that a page of this bridge made the request. Browsers send that header only
-    over https and to localhost. If it is missing, the header Origin decides, which browsers send with each request that
-    changes something.
+    """Checks that a page of this bridge made the request. For GET and HEAD, the user may also have opened the address.
+
+    The header Sec-Fetch-Site decides. Browsers send it only over https and to localhost. If it is missing, the header
+    Origin decides, which browsers send with each method but GET and HEAD. A GET or HEAD without both headers is
+    allowed.
 
     Raises:
-        OtherSite: a page of another site made the request, or a request that changes something has neither header.
+        OtherSite: a page of another site made the request, or the request has neither header and is no GET or HEAD.
     """
     sent = {name: value.decode("latin-1") for name, value in headers if name in _DECIDING}
     fetch_site, origin = sent.get(b"sec-fetch-site"), sent.get(b"origin")

@@ -2,7 +2,7 @@
 
 The cookie is `<token id>_<secret>`. The session's secret is 32 random bytes, and Redis has only its SHA-256. So neither
 the cookie nor Redis shows the token's secret. A session ends at sign-out, when its token expires or is revoked, or
-after twelve hours.
+after twelve hours. Each token has at most 20 sessions; a further session ends the oldest one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ENDED: Final = "the session has ended: sign in again with a token"
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A session that was opened. `cookie`: the cookie's value. `ends_ms`: when the session ends, in Unix ms."""
+    """A session that was opened. `cookie`: its cookie's value. `ends_ms`: when it ends at the latest, in Unix ms."""
 
     cookie: str
     ends_ms: int
@@ -38,7 +38,8 @@ class Sessions:
         self._stored = stored
 
     async def open(self, token: Token) -> Opened:
-        """Opens a session, which ends when the token expires, or after twelve hours if that is sooner."""
+        """Opens a session for the token. It ends when the token expires, at the latest after twelve hours. The 21st
+        session of a token ends its oldest one."""
         secret = new_secret()
         ends_ms = await self._stored.add(token.id, sha256_of(secret), token.expires_ms)
         return Opened(f"{token.id}_{secret}", ends_ms)

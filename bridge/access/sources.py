@@ -23,7 +23,7 @@ class TokensUnreadable(Unavailable):
 
 
 class Source(Protocol):
-    """A place that keeps tokens. `tokens` returns the tokens by id. `version` is cheap to read, and returns another
+    """A place that keeps tokens. `tokens` returns the tokens by id. `version` costs little, and returns a different
     value after each change of the tokens. Both methods raise `Unavailable` if the place can't be read."""
 
     async def version(self) -> object: ...
@@ -54,7 +54,8 @@ class StoreSource:
 
 
 class FileSource:
-    """Reads the tokens from a file with a JSON array, as `delaybridge token list --json` prints it."""
+    """Reads the tokens from a file: a JSON array, as `delaybridge token list --json` prints it. Its methods raise
+    `TokensUnreadable` if the file is missing or malformed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -43,9 +43,13 @@ PerSecond = Annotated[int, Field(ge=1, le=MAX_PER_S)]
 
 
 class Token(BaseModel):
-    """One token. `sha256`: the SHA-256 of the token's secret, in hexadecimal. A limit that is None does not apply; in
-    place of a missing `max_body` the bridge's limit applies. `created_ms` and `expires_ms` are in Unix ms; `expires_ms`
-    None: the token does not expire."""
+    """One token. `sha256`: the SHA-256 of the token's secret, in hexadecimal. `created_ms` and `expires_ms` are in Unix
+    ms; `expires_ms` None: the token does not expire.
+
+    The token may use all topics (`every_topic`), those of `namespaces`, and with `bare_topics` those without a
+    namespace. `targets`: the exchanges to which its messages may go; `*` stands for any text. A limit that is None does
+    not apply, but for `max_body` then the bridge's limit applies.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -77,7 +81,7 @@ class Token(BaseModel):
         return self.every_topic or self.reach.has(topic)
 
     def sends_to(self, exchange: str) -> bool:
-        """Whether the token's messages may go to the exchange."""
+        """Whether the token may send messages to this exchange of another application."""
         return any(matches(pattern, exchange) for pattern in self.targets)
 
     @property
@@ -90,7 +94,8 @@ class Token(BaseModel):
         return compare_digest(_digest(secret), self.sha256)
 
     def per_s(self, scope: Scope) -> int | None:
-        """The most requests a second that the token may make with this scope; None: no limit."""
+        """The most requests a second that the token may make with this scope; None: no limit. Only the scopes `send`
+        and `consume` can have a limit."""
         return {Scope.SEND: self.sends_per_s, Scope.CONSUME: self.pulls_per_s}.get(scope)
 
 

@@ -25,8 +25,8 @@ _HOW = "send it in one header, Authorization: Bearer dbt_..."
 
 
 class Tokens:
-    """Keeps the tokens of a source in memory, and reads changes in a loop. While the source is away, the tokens last
-    read stay valid."""
+    """Keeps the tokens of a source in memory, and reads changes once a second. While the source is away, the tokens of
+    the last read stay valid."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -60,11 +60,11 @@ class Tokens:
                 self._verified, self._version = {}, version
 
     async def of(self, authorizations: Sequence[bytes]) -> Token:
-        """Returns the token in a request's `Authorization` headers. `authorizations`: the values of these headers.
+        """Returns the token of a request. `authorizations`: the values of the request's `Authorization` headers.
 
         Raises:
-            NoToken: there is no token.
-            InvalidToken: the token is malformed, unknown, expired or revoked, or there are several headers.
+            NoToken: the request has no `Authorization` header, or one without a token.
+            InvalidToken: the token is malformed, unknown, expired or revoked, or there are several such headers.
             Unavailable: this process does not know the token, and the source is away.
         """
         if len(authorizations) != 1:

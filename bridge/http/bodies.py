@@ -9,7 +9,7 @@ from starlette.types import Receive
 
 
 async def body_of(receive: Receive) -> bytes:
-    """Returns the whole body of a request. The caller has read none of it.
+    """Returns the whole body of a request. Nobody may have read a part of it before.
 
     Joins the parts as they come. A list of all parts would take twice the memory of the body, because the allocator
     keeps the memory of each small part.

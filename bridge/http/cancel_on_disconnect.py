@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
-    """Returns the result of `work`, or None if the client closes its connection first; then `work` is cancelled.
+    """Returns the result of `work`. If the client closes its connection first, cancels `work` and returns None.
 
-    The request's body must have been read before.
+    `receive`: of the request. The caller must have read the request's whole body.
     """
     working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_gone(receive))
     try:

@@ -19,7 +19,8 @@ class EncodedBody(BridgeError):
 
 
 class TooLarge(BridgeError):
-    """The request, or the body of a message, has too many bytes. `field`: names the request or the body's field."""
+    """The request, or the body of a message, has too many bytes. `field`: `request`, or the name of the body's
+    field."""
 
     def __init__(self, *, field: str, size_bytes: int, limit_bytes: int) -> None:
         message = f"has {size_bytes} bytes; at most {limit_bytes} are allowed"
@@ -27,7 +28,7 @@ class TooLarge(BridgeError):
         self.errors = (FieldError(field=field, value=size_bytes, limit=limit_bytes, message=message),)
 
     def under(self, path: str) -> TooLarge:
-        """Returns the error with `path` in front of its field's name."""
+        """Returns the error with `path`, such as `messages.3.`, in front of its field's name."""
         (error,) = self.errors
         return TooLarge(field=path + error.field, size_bytes=error.value, limit_bytes=error.limit)
 
@@ -42,7 +43,7 @@ class TooManyValues(BridgeError):
 
 
 class TooManyBytes(Unavailable):
-    """The bodies of large requests together hold as many bytes as `BRIDGE_MAX_BUFFERED` allows."""
+    """With this request, the bodies of all large requests would exceed `limit_bytes`: `BRIDGE_MAX_BUFFERED`."""
 
     def __init__(self, limit_bytes: int) -> None:
         super().__init__(

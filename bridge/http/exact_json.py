@@ -15,7 +15,7 @@ _RAW: Final = msgspec.json.Decoder(Raw)
 
 
 def check_text(document: bytes) -> bytes:
-    """Checks that the document is UTF-8, and returns it. msgspec does not check the strings of `Raw` values.
+    """Checks that the document is UTF-8, and returns it unchanged. msgspec does not check the strings of `Raw` values.
 
     Raises:
         UnicodeDecodeError: the document is not UTF-8.
@@ -26,7 +26,7 @@ def check_text(document: bytes) -> bytes:
 
 
 def is_json(document: bytes) -> bool:
-    """Whether the document is JSON."""
+    """Whether the document is valid JSON in UTF-8."""
     try:
         _RAW.decode(check_text(document))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -35,10 +35,10 @@ def is_json(document: bytes) -> bool:
 
 
 def compact(value: Raw | bytes) -> bytes:
-    """Returns a valid JSON value without space between its parts.
+    """Returns the JSON without white space between its tokens. `value` must be valid JSON.
 
     Raises:
-        BrokenJSON: the value nests deeper than the rest of the stack allows.
+        BrokenJSON: the value nests too deep for Python's stack.
     """
     try:
         return msgspec.json.format(memoryview(value), indent=-1)
@@ -51,6 +51,6 @@ def dumps(value: Any) -> bytes:
 
     Raises:
         TypeError: the value has no JSON form.
-        RecursionError: the value nests too deep.
+        RecursionError: the value nests too deep for Python's stack.
     """
     return _ENCODER.encode(value)

@@ -17,7 +17,7 @@ from bridge.http.structs import Refused
 from bridge.model.errors import FieldError
 
 WHOLE: Final = "request"
-"""The field of an error that is about the whole request."""
+"""The name that an error about the whole request has as its field."""
 
 _MOST_SHOWN: Final = 4_096  # bytes of a value in an error: an answer shows 200 characters
 
@@ -45,7 +45,7 @@ def faults(error: msgspec.ValidationError, request: Any, name: str, kind: Any) -
     """Yields the field errors for one error of msgspec.
 
     Args:
-        request: the members of the whole request by name. JSON values in it may be text (`Raw`).
+        request: the members of the whole request by name, to find the wrong values. JSON in it may be text (`Raw`).
         name: the field that was read; empty: the whole request.
         kind: the type of the field, or of the request.
     """
@@ -69,13 +69,14 @@ def missing(field: str) -> FieldError:
 
 
 def unknown(request: Any, path: list[str], limit: list[str] | None = None) -> FieldError:
-    """Returns the error for an unknown field. `path`: the names that lead to the field. `limit`: the known fields."""
+    """Returns the error for an unknown field. `request`: as for `faults`. `path`: the names that lead to the field.
+    `limit`: the known fields; None: the error does not name them."""
     return _fault(request, path, limit, "is unknown: remove it or correct its name")
 
 
 def shown(value: Any) -> Any:
-    """Returns the value for an error. A JSON string becomes a string, and other JSON stays text. Cuts a large value to
-    its first 4,096 bytes or characters. `problems.shown` cuts it further."""
+    """Returns a request's value for the member `value` of a field error. A JSON string becomes a string, and other JSON
+    stays text. Cuts a large value to its first 4,096 bytes or characters. `problems.shown` cuts it further."""
     if isinstance(value, Mapping):
         value = Raw(exact_json.dumps(value))
     if not isinstance(value, Raw):

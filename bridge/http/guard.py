@@ -47,13 +47,15 @@ class Guard:
     async def admit(
         self, request: _Scoped, need: Need, topic: Callable[[], str] | None = None, *, sessions: bool = False
     ) -> Caller:
-        """Checks a request, and returns its caller.
+        """Checks a request's token and origin, and returns the caller.
 
-        `need`: the scope and the rights that the operation requires. `topic`: reads the request's topic; None if only
-        the body names the topic. `sessions`: a browser's session may replace the token.
+        `need`: the scope and the rights that the operation requires. `topic`: returns the request's topic; None: no
+        topic is checked here, because the request has none or only its body names it. `sessions`: a browser's session
+        may replace the token.
 
         Raises:
-            Refused: the token does not allow the request, or a page of another site made it.
+            Refused: the token does not allow the request, or its rate is used up. Or a page of another site made the
+                request.
             InvalidRequest: raised by `topic`, after the token and its scope were checked.
             Unavailable: the token or its rate could not be checked.
         """
@@ -76,7 +78,8 @@ class Guard:
         return caller
 
     def handler(self, pools: Pools, operation: Operation) -> Handler:
-        """Returns the function that checks and answers requests for the operation, also requests that it refuses."""
+        """Returns the function that checks requests for the operation, and answers them; a refused request with a
+        problem document."""
         run, need = answered_once(operation, recorded(operation)), operation.need
         is_open = need is None or (self._access is None and not self._local_only)
 

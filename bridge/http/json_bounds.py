@@ -12,7 +12,7 @@ from typing import Final
 from bridge.http.errors import TooManyValues
 
 LARGE_BYTES: Final = 1024 * 1024
-"""The values of a document of at most this size never take more than `MOST_BYTES`, so they are not counted."""
+"""A document of at most this size is not checked: its values never take more than `MOST_BYTES`."""
 
 MOST_BYTES: Final = 48 * 1024 * 1024
 """The most memory that the values of one document may take. Strings take little more than their bytes, so their text
@@ -25,7 +25,7 @@ _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 def weigh(document: bytes) -> bytes:
-    """Checks that parsing the document takes little memory, and returns the document unchanged.
+    """Checks that parsing the document takes at most `MOST_BYTES` of memory, and returns the document unchanged.
 
     Raises:
         TooManyValues: parsing the document would take more than `MOST_BYTES`.

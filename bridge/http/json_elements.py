@@ -17,20 +17,20 @@ _TO_BRACKET: Final = re.compile(rb'(?:[^"\[\]{}]++|' + _STRING + rb")*+", re.DOT
 
 
 class NoArray(ValueError):
-    """The text is no array, or its brackets or quotes are unbalanced."""
+    """The array does not end, or its brackets or quotes are unbalanced."""
 
 
 class TooManyElements(Exception):
-    """The array has more elements than the caller takes."""
+    """The array has more elements than the caller allows."""
 
 
 def elements(document: bytes, at: int, *, most: int) -> tuple[list[tuple[int, int]], int]:
-    """Returns the offsets at which the text of each element begins and ends, and the offset behind the array. An
-    element may be invalid JSON.
+    """Finds the elements of an array in a document. Returns the offsets at which each element begins and ends, and the
+    offset behind the array. Offsets are in bytes. An element may be invalid JSON.
 
     Args:
         at: the offset behind the array's opening bracket.
-        most: how many elements the array may have.
+        most: how many elements the array may have at most.
 
     Raises:
         NoArray: the array does not end, or its brackets or quotes are unbalanced.

@@ -15,7 +15,8 @@ _THREAD: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="large-bod
 
 
 async def parsed(parse: Callable[[bytes], Result], document: bytes) -> Result:
-    """Returns `parse(document)`. Runs it in a thread if the document is large. Raises the errors of `parse`."""
+    """Returns `parse(document)`. Runs it in a thread if the document has more than 256 KiB. Raises the errors of
+    `parse`."""
     if len(document) <= _LARGE_BYTES:
         return parse(document)
     return await asyncio.get_running_loop().run_in_executor(_THREAD, parse, document)

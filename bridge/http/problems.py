@@ -151,13 +151,13 @@ def answer_of(
     headers: Mapping[str, str] | None = None,
     **members: Any,
 ) -> Response:
-    """Returns a response with a problem for which there is no subclass of `BridgeError`. `members`: further members of
-    the problem."""
+    """Returns a response with a problem for which there is no subclass of `BridgeError`. `headers`: further headers of
+    the response. `members`: further members of the problem."""
     return _response(problem_of(problem_type, detail, request_id.of(request.scope), **members), headers)
 
 
 def unforeseen(request: Request) -> Response:
-    """Returns the response to an error in the bridge itself."""
+    """Returns the response to an error in the bridge itself: 500, with a problem document."""
     return _response(internal(request_id.of(request.scope)), None)
 
 
@@ -180,8 +180,8 @@ def problem_of(
 
 
 def shown(value: Any) -> Any:
-    """Shortens a value from the request, so that an error answer can show it. A text or JSON longer than
-    `_SHOWN_CHARACTERS` is cut, and ends with `…`. A shorter value is returned unchanged."""
+    """Shortens a value from the request, so that an error answer can show it. A text or JSON of more than 200
+    characters is cut, and ends with `…`. A shorter value is returned unchanged."""
     text = value if isinstance(value, str) else exact_json.dumps(value).decode()
     return text[:_SHOWN_CHARACTERS] + "…" if len(text) > _SHOWN_CHARACTERS else value
 

@@ -26,7 +26,7 @@ _One = Callable[[Any, Any], Any]
 
 
 def read(kind: type[Model], document: bytes) -> Model:
-    """Reads a JSON document.
+    """Returns a JSON document as a struct of the type `kind`.
 
     Raises:
         BrokenJSON: the document is not JSON.
@@ -53,7 +53,8 @@ def read(kind: type[Model], document: bytes) -> Model:
 
 
 def read_query(kind: type[Model], params: Mapping[str, str | list[str]]) -> Model:
-    """Reads query parameters.
+    """Returns query parameters as a struct of the type `kind`. `params`: the parameters by name; a repeated parameter
+    is a list.
 
     Raises:
         InvalidRequest: the error lists every wrong field.
@@ -68,8 +69,8 @@ def read_query(kind: type[Model], params: Mapping[str, str | list[str]]) -> Mode
 
 
 def renamed(error: FieldError, under: str) -> FieldError:
-    """Returns the error with `under` in front of its field's name. An error about the whole request gets the name
-    `under`, without a final dot."""
+    """Returns the error with `under`, such as `messages.3.`, in front of its field's name. If the error is about the
+    whole request, its field becomes `under` without the final dot."""
     field = under.rstrip(".") if under and error.field == WHOLE else under + error.field
     return FieldError(field=field, value=error.value, limit=error.limit, message=error.message)
 

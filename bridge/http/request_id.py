@@ -1,4 +1,4 @@
-"""Gives every request an id: the client's `X-Request-ID` if it is valid, else a new one. Every answer carries it."""
+"""Gives every request an id: the client's `X-Request-ID` if it is valid, else a new one. Answers have it as header."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class RequestId:
 
 
 def give(scope: Scope, given: bytes) -> bytes:
-    """Sets and returns the request's id: `given` if it is valid, else a new one. Log lines of the request have it."""
+    """Sets and returns the request's id: `given` if it is valid, else a new one. Log lines of the request have the id.
+    `given`: the client's `X-Request-ID`; empty if there is none."""
     identity = given if given and _VALID.fullmatch(given) else new()
     scope["request_id"] = text = identity.decode()
     log_scope.enter(text)

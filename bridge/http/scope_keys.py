@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 TOKEN_ID: Final = "token_id"
-"""The id of the request's token."""
+"""The key of the id of the request's token. Its value is None if the request names no existing token."""
 
 LOGGED_PATH: Final = "logged_path"
-"""The path that the log shows in place of the request's path, which may contain a secret."""
+"""The key of the path that the log shows. It replaces the request's path, which may contain a secret."""

@@ -8,9 +8,9 @@ from msgspec import Struct
 
 
 class Refused(ValueError):
-    """A validator refuses a value. `limit`: the limit that the value breaks. `fields`: the fields that are wrong
-    together; none: the field that was read is wrong, or the whole request. `is_secret`: an answer must not repeat the
-    value."""
+    """A validator refuses a value. `limit`: the limit that the value breaks, as the answer shows it. `fields`: the
+    names of fields that are wrong together. Without names, the field that was read is wrong, or the whole request.
+    `is_secret`: an answer must not repeat the value."""
 
     def __init__(self, limit: Any, message: str, *fields: str, is_secret: bool = False) -> None:
         super().__init__(message)

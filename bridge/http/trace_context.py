@@ -1,7 +1,7 @@
 """Gives messages the trace context of the request that sends them: the headers `traceparent` and `tracestate`.
 
-The bridge passes the values on as they are, even if they are invalid. It limits only their length and characters: it
-leaves out a longer value, because the headers of a message have a limit.
+The bridge passes the values on as they are, even if they are no valid contexts. But it leaves out a value with more
+than 512 characters, or with others than printable ASCII: the headers of a message have limits.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _VALUE: Final = re.compile(rb"[!-~](?:[ -~]{0,510}[!-~])?")
 
 
 def given(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str] | None:
-    """Returns the trace headers for the request's messages. None: the request has no `traceparent`, or its value is
-    beyond the limits."""
+    """Returns the trace headers for the request's messages, by name: `traceparent`, and `tracestate` if the request has
+    it. `headers`: the request's headers. None: the request has no `traceparent`, or one beyond the limits."""
     for name, value in headers:
         if name == _PARENT:
             return _context(value, headers)
@@ -30,8 +30,8 @@ def given(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str] | None:
 
 
 def carried(draft: Draft, context: Mapping[str, str] | None) -> Draft:
-    """Returns the message with the request's trace headers, `context`. A message that already has such a header stays
-    as it is."""
+    """Returns the message with the request's trace headers. `context`: these headers by name; None: there are none. A
+    message that already has such a header is returned unchanged."""
     if context is None:
         return draft
     envelope = draft.envelope

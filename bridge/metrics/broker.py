@@ -35,5 +35,5 @@ _failed: Final = {cause: _PUBLISHES_FAILED.labels(cause.value) for cause in Fail
 
 
 def failed(cause: Failure, messages: int) -> None:
-    """Counts messages that were not confirmed."""
+    """Counts messages that RabbitMQ did not confirm. `messages`: how many."""
     _failed[cause].inc(messages)

@@ -18,5 +18,6 @@ _FAILED: Final = counter("push_failed", "Callbacks that failed", "topic", "reaso
 
 
 def failed(topic: str, reason: str) -> None:
-    """Counts a callback that failed."""
+    """Counts a callback that failed. `reason`: why, in one word, such as `timeout`
+    (`bridge/loops/callbacks/decisions.py`)."""
     _FAILED.labels(LABELS.of(topic), reason).inc()

@@ -1,5 +1,5 @@
-"""Reads how many messages passed through this process so far, and how late it released them. The overview shows both
-(`bridge/service/pools/overview.py`).
+"""Reads how many messages this process has accepted, released and delivered so far, and how late it released them. The
+overview shows both (`bridge/service/pools/overview.py`).
 
 The counts come from the metrics. `counted_here` returns JSON values, because another process may ask for them.
 """
@@ -13,7 +13,7 @@ from typing import Any, Final
 from bridge.metrics.registry import REGISTRY
 
 STEPS: Final = ("accepted", "released", "delivered", "acked", "dead")
-"""The steps in a message's life that metrics count by topic. Each step has the name of its metric."""
+"""The steps in a message's life that metrics count by topic: `delaybridge_accepted_total` and so on."""
 
 _COUNTERS: Final = {f"delaybridge_{step}_total": step for step in (*STEPS, "released_late")}
 _LAG: Final = "delaybridge_release_lag_seconds"
@@ -21,9 +21,9 @@ _LAG: Final = "delaybridge_release_lag_seconds"
 
 @dataclass(frozen=True, slots=True)
 class FlowCounts:
-    """The sums of the counts of several processes. `at_s`: the moment of the reading, by `monotonic()`. `by_step`:
-    counts by step, then by the topic's label. `lags`: for each bucket's upper bound in seconds, how many releases were
-    no later than this."""
+    """The sums of the counts of several processes, each since its process started. `at_s`: when the counts were read,
+    in seconds of `monotonic()`. `by_step`: messages by step, then by the topic's label; also `released_late`. `lags`:
+    for each bucket's upper bound in seconds, how many releases were at most so late."""
 
     at_s: float
     by_step: Mapping[str, Mapping[str, float]]
@@ -33,8 +33,8 @@ class FlowCounts:
 @dataclass(frozen=True, slots=True)
 class Lateness:
     """How late the releases of an interval of `over_s` seconds were. `late`: how many of the `released` copies were
-    later than 100 ms. `p50_ms` and `p99_ms`: percentiles of the lateness, rounded up to the bound of a bucket of the
-    metric; None: no release, or later than the last bound."""
+    later than 100 ms. `p50_ms` and `p99_ms`: percentiles of the lateness, rounded up to the bound of a bucket of
+    `delaybridge_release_lag_seconds`. None: there was no release, or the percentile is beyond the last bound, 600 s."""
 
     released: int
     late: int
@@ -44,8 +44,11 @@ class Lateness:
 
 
 async def counted_here() -> Mapping[str, Any]:
-    """Returns how many messages took each step in this process so far, and how late it released them. All are JSON
-    values; `summed` adds them up over processes."""
+    """Returns the counts of this process since it started, as JSON values for `summed`.
+
+    `by_step`: messages by step, then by the topic's label. `lags`: pairs of a bucket's upper bound in seconds, as text,
+    and the number of releases that were at most so late.
+    """
     by_step: dict[str, dict[str, float]] = {step: {} for step in _COUNTERS.values()}
     lags: list[tuple[float, float]] = []
     names = [*_COUNTERS, f"{_LAG}_bucket"]
@@ -61,8 +64,8 @@ async def counted_here() -> Mapping[str, Any]:
 
 
 def summed(at_s: float, counts: Iterable[Mapping[str, Any] | None]) -> FlowCounts:
-    """Returns the sums of the counts of several processes. `at_s`: the moment of the reading, by `monotonic()`.
-    `counts`: what `counted_here` returned in each process; None: the process did not answer."""
+    """Returns the sums of the counts of several processes. `at_s`: when the counts were read, in seconds of
+    `monotonic()`. `counts`: what `counted_here` returned in each process; None: the process did not answer."""
     by_step: dict[str, dict[str, float]] = {step: {} for step in _COUNTERS.values()}
     lags: dict[float, float] = {}
     for counted in counts:
@@ -77,8 +80,8 @@ def summed(at_s: float, counts: Iterable[Mapping[str, Any] | None]) -> FlowCount
 
 
 def rates(before: FlowCounts, now: FlowCounts) -> dict[str, dict[str, float]]:
-    """Returns messages a second by step, then by topic. A restarted process counts from 0, so a sum that became smaller
-    gives a rate of 0."""
+    """Returns messages a second between two readings, by step, then by the topic's label. A restarted process counts
+    from 0, so a sum that became smaller gives a rate of 0."""
     over_s = max(now.at_s - before.at_s, 0.001)
     return {
         step: {
@@ -90,7 +93,7 @@ def rates(before: FlowCounts, now: FlowCounts) -> dict[str, dict[str, float]]:
 
 
 def lateness(before: FlowCounts, now: FlowCounts) -> Lateness:
-    """Returns how late the releases of all topics between the two readings were."""
+    """Returns how late the releases between two readings were, of all topics together."""
     counts = [(bound, max(0.0, number - before.lags.get(bound, 0))) for bound, number in sorted(now.lags.items())]
     released = int(counts[-1][1]) if counts else 0
     late = sum(now.by_step["released_late"].values()) - sum(before.by_step["released_late"].values())

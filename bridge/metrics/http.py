@@ -9,7 +9,7 @@ from prometheus_client import Counter
 from bridge.metrics.registry import counter, gauge, histogram
 
 OTHER: Final = "other"
-"""The label of requests that are for no operation: pages, and paths that do not exist."""
+"""The value of the label `operation` for requests without one: pages, and paths that do not exist."""
 
 CONNECTIONS: Final = gauge("http_connections", "Open connections of clients")
 WAITING_PULLS: Final = gauge("http_waiting_pulls", "Pulls that wait for a message: long polls")
@@ -40,8 +40,8 @@ class Requests:
         self._by_code: dict[int, Counter] = {}
 
     def answered(self, code: int, took_s: float) -> None:
-        """Counts a request that was answered with the status `code`. `took_s`: seconds from the arrival of the
-        request's head to its answer."""
+        """Counts a request that was answered with the status `code`. `took_s`: seconds from the request's head to the
+        end of its answer."""
         counted = self._by_code.get(code)
         if counted is None:
             counted = self._by_code[code] = _REQUESTS.labels(self._operation, str(code))
@@ -53,7 +53,8 @@ _by_operation: Final[dict[str, Requests]] = {}
 
 
 def requests(operation: str) -> Requests:
-    """Returns the counter of an operation's requests. The code defines the operations, so their number is fixed."""
+    """Returns the counter of an operation's requests, for one operation always the same object. It is never forgotten:
+    the code fixes the number of operations."""
     found = _by_operation.get(operation)
     if found is None:
         found = _by_operation[operation] = Requests(operation)

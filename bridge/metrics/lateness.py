@@ -14,7 +14,7 @@ _lateness_ms: Final = Recent[str, deque[float]](_MOST_WINDOWS)
 
 
 def note(topic: str, late_ms: float) -> None:
-    """Remembers one release of the topic, `late_ms` after the due moment."""
+    """Remembers one release of the topic. `late_ms`: how long after its due moment the message was released."""
     window = _lateness_ms.get(topic)
     if window is None:
         window = deque(maxlen=_LATEST)
@@ -23,8 +23,9 @@ def note(topic: str, late_ms: float) -> None:
 
 
 def lateness_ms(topic: str) -> Mapping[str, float | None]:
-    """Returns how late this process's latest releases of the topic were, in ms: `p50`, `p90` and `p99` (percentiles),
-    and `max`. Each value is None if the topic had no release, or if a thousand other topics have had a release since.
+    """Returns how late this process's latest releases of the topic were, at most 2,048 of them. In ms: the percentiles
+    `p50`, `p90` and `p99`, and `max`. All are None if the topic had no release, or if a thousand other topics have had
+    one since.
     """
     latest = sorted(_lateness_ms.get(topic) or ())
     if not latest:

@@ -1,4 +1,5 @@
-"""Shows the work of the loops: the checkpoint's batches and copies, the audit's and the watch's results."""
+"""Shows the work of the loops: the checkpoint's batches and copies, and the results of the audit and of the server
+checks."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ _HELD.set_function(lambda: sum(held() for held in _holders))
 
 @contextmanager
 def holding(held: Callable[[], int]) -> Iterator[None]:
-    """Within the context, the metric of held copies includes the number that `held` returns."""
+    """Within the context, the metric `delaybridge_checkpoint_held` includes the number of copies that `held`
+    returns."""
     _holders.add(held)
     try:
         yield

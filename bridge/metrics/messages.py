@@ -12,7 +12,7 @@ from bridge.metrics.registry import counter, histogram
 from bridge.metrics.topics import ByReason, ByTopic
 
 LATE_MS: Final = 100
-"""A release later than this counts as late."""
+"""In milliseconds. A release later than this counts as late."""
 
 ACCEPTED: Final = ByTopic("accepted", "Messages accepted by sends")
 RELEASED: Final = ByTopic("released", "Copies released into a ready queue by the checkpoint")
@@ -46,7 +46,7 @@ _DUE_TO_ACK: Final = histogram(
 
 
 def released(topic: str, late_ms: float) -> None:
-    """Counts one release, and how late it was in milliseconds."""
+    """Counts one release of the topic. `late_ms`: how long after its due moment; negative counts as 0."""
     late_ms = max(0.0, late_ms)
     RELEASED.add(topic)
     RELEASED_LATE.add(topic, int(late_ms > LATE_MS))  # without a series, a graph would show no share instead of 0

@@ -22,7 +22,8 @@ from bridge.metrics.registry import REGISTRY
 
 
 async def counted_here() -> list[Any]:
-    """Returns the metrics of this process as JSON values, for `render` in another process."""
+    """Returns the metrics of this process as JSON values, for `render` in another process: pairs of a metric's name and
+    its samples. A sample is name, labels and value. Metrics of `states` are left out: every process has them."""
     counted: list[Any] = []
     for family in REGISTRY.collect():
         if family.name not in states.NAMES:
@@ -32,7 +33,7 @@ async def counted_here() -> list[Any]:
 
 
 async def render(name: str, others: Mapping[str, Any]) -> tuple[bytes, str]:
-    """Returns the metrics in Prometheus' text format, and the content type.
+    """Returns the metrics of this and the other processes in Prometheus' text format, and the content type.
 
     Args:
         name: the name of this process; empty if it is the only one. Then there is no label `process`.

@@ -14,7 +14,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 def counter(name: str, text: str, *labels: str) -> Counter:
-    """Makes a counter. Prometheus shows its name with `_total` at the end."""
+    """Makes a counter, `delaybridge_<name>_total`. `text`: its description. `labels`: the names of its labels."""
     return Counter(f"delaybridge_{name}", text, labels, registry=REGISTRY)
 
 
@@ -23,5 +23,6 @@ def gauge(name: str, text: str, *labels: str) -> Gauge:
 
 
 def histogram(name: str, text: str, *labels: str, buckets: Sequence[float]) -> Histogram:
-    """Makes a histogram. `buckets`: the upper bounds of the buckets, without the last bound, which is infinite."""
+    """Makes a histogram, `delaybridge_<name>`. `text`: its description. `labels`: the names of its labels. `buckets`:
+    the upper bounds of the buckets, without the last bound, which is infinite."""
     return Histogram(f"delaybridge_{name}", text, labels, registry=REGISTRY, buckets=buckets)

@@ -21,7 +21,7 @@ _READY: Final = "delaybridge_oldest_ready_seconds"
 _QUEUES: Final = "delaybridge_queue_messages"
 
 NAMES: Final = frozenset({_MESSAGES, _WAITING, _OVERDUE, _READY, _QUEUES})
-"""The metrics of this module, which are the same in every process."""
+"""The names of this module's metrics, which have the same values in every process."""
 
 _TEXTS: Final = {
     _MESSAGES: "Messages by state (waiting, ready, leased, dead)",
@@ -42,7 +42,8 @@ _LABELS: Final[Mapping[str, tuple[str, ...]]] = {
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicState:
     """Figures of one topic's messages. `by_state` and `by_due`: counts by the value of the label `state` or `due`.
-    `oldest_overdue_ms`, `oldest_ready_ms`: for how many ms the oldest overdue or ready message has been due."""
+    `oldest_overdue_ms`, `oldest_ready_ms`: for how many ms the oldest overdue or ready message has been due; 0: there
+    is none."""
 
     by_state: Mapping[str, int]
     by_due: Mapping[str, int]
@@ -52,7 +53,7 @@ class TopicState:
 
 @dataclass(frozen=True, slots=True)
 class QueueDepth:
-    """The messages in one queue. `part`: the broker that has it."""
+    """The number of messages in one queue. `part`: the name that the queue's RabbitMQ has as a part of health."""
 
     part: str
     queue: str
@@ -60,7 +61,7 @@ class QueueDepth:
 
 
 class States:
-    """A collector for Prometheus: each scrape gets the figures that `show` got last."""
+    """A collector for Prometheus: each scrape reads the figures that were last given to `show`."""
 
     def __init__(self, labels: Labels = LABELS) -> None:
         self._labels = labels
@@ -68,8 +69,8 @@ class States:
         self.show((), ())
 
     def show(self, topics: Sequence[tuple[str, TopicState]], queues: Iterable[QueueDepth]) -> None:
-        """Replaces all figures. `topics`: names and figures. A topic that two pools have comes twice, and its counts
-        are summed."""
+        """Replaces all figures. `topics`: names and figures. A topic that two pools have comes twice.
+        Counts with the same labels are added up; of ages with the same label the highest is shown."""
         counts: dict[str, dict[tuple[str, ...], float]] = {_MESSAGES: {}, _WAITING: {}}
         ages: dict[str, dict[tuple[str, ...], float]] = {_OVERDUE: {}, _READY: {}}
         label_of = self._labels.by_name({topic for topic, _ in topics})

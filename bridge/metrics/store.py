@@ -8,7 +8,7 @@ from typing import Final
 from bridge.metrics.registry import counter, gauge, histogram
 
 COMMAND: Final = "command"
-"""The label `script` of calls in which the bridge sends plain commands and no script."""
+"""The value of the label `script` for calls in which the bridge sends plain commands and no script."""
 
 CLOCK_SKEW: Final = gauge(
     "clock_skew_seconds", "How far the clock of Redis is ahead of this machine's; negative if it is behind", "part"
@@ -41,12 +41,12 @@ _scripts: Final = _Scripts()
 
 
 def answered(names: Iterable[str], took_s: float) -> None:
-    """Counts a round trip that called these scripts, and measures it: `took_s` seconds."""
+    """Counts a round trip to Redis that called these scripts. `took_s`: how long the answer took, in seconds."""
     for name in names:
         _scripts[name].seconds.observe(took_s)
 
 
 def failed(names: Iterable[str]) -> None:
-    """Counts a failed round trip that called these scripts."""
+    """Counts a failed round trip to Redis that called these scripts."""
     for name in names:
         _scripts[name].failures.inc()

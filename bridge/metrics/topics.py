@@ -30,7 +30,8 @@ class Labels:
         self._own: set[str] = set()
 
     def of(self, topic: str) -> str:
-        """Returns the label for a topic's counters: the topic's name, or `OTHER` if too many topics have a label."""
+        """Returns the label for a topic's counters: the topic's name, or `OTHER` if `most` other topics have a
+        label."""
         if topic in self._own:
             return topic
         if topic == OTHER or len(self._own) >= self.most:
@@ -39,13 +40,14 @@ class Labels:
         return topic
 
     def by_name(self, topics: Iterable[str]) -> dict[str, str]:
-        """Returns each topic's label for gauges: the first topics by name have their own, all others have `OTHER`."""
+        """Returns the label for each topic's gauges: the topic's name for the first `most` topics by name, else
+        `OTHER`."""
         topics = list(topics)
         own = set(nsmallest(self.most, (topic for topic in topics if topic != OTHER)))
         return {topic: topic if topic in own else OTHER for topic in topics}
 
     def summed(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """Returns the sum of `counts` for each label that gauges show. `counts`: a number for each topic."""
+        """Returns the sum of the topics' counts for each label that gauges show. `counts`: a number for each topic."""
         sums: dict[str, int] = {}
         for topic, label in self.by_name(counts).items():
             sums[label] = sums.get(label, 0) + counts[topic]
@@ -53,13 +55,13 @@ class Labels:
 
 
 LABELS: Final = Labels()
-"""The labels of this process. `BRIDGE_METRICS_TOPICS` sets their number."""
+"""The labels of this process's metrics. The setting `BRIDGE_METRICS_TOPICS` limits their number."""
 _labelled: Final = LABELS._own  # under a name of the module, where `make soak` counts them
 
 
 class Children(Generic[Family]):
-    """The children of a metric, one for each topic with a label. A dict keeps them, because the look-up of the metrics
-    library costs 3 µs a call."""
+    """The children of a metric: its counter or histogram for each label of a topic. A dict keeps them, because the
+    look-up of the metrics library costs 3 µs a call."""
 
     def __init__(self, family: Family, *further: str, labels: Labels = LABELS) -> None:
         """`further`: the values of the labels that come after `topic`."""
@@ -69,7 +71,7 @@ class Children(Generic[Family]):
         self._children: dict[str, Family] = {}
 
     def of(self, topic: str) -> Family:
-        """Returns the topic's child, or the child of `OTHER`."""
+        """Returns the child for the topic's label, which may be `OTHER`."""
         child = self._children.get(topic)
         if child is None:
             label = self._labels.of(topic)
@@ -91,13 +93,13 @@ class ByTopic:
 
 
 class ByReason:
-    """A counter with the labels `topic` and `reason`. The list of reasons is fixed."""
+    """A counter with the labels `topic` and `reason`. `reasons`: all reasons that have a label of their own."""
 
     def __init__(self, name: str, text: str, reasons: Iterable[str]) -> None:
         family = counter(name, text, "topic", "reason")
         self._children = {reason: Children(family, reason) for reason in (*reasons, "other")}
 
     def add(self, topic: str, reason: str) -> None:
-        """Adds one to the counter. A reason that is not on the list counts as "other"."""
+        """Adds one to the counter of the topic and reason. A reason outside of `reasons` counts as "other"."""
         children = self._children.get(reason) or self._children["other"]
         children.of(topic).inc()

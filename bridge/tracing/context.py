@@ -12,7 +12,7 @@ PARENT: Final = "traceparent"
 STATE: Final = "tracestate"
 
 OF_RELEASE: Final = "x-delay-trace"
-"""The header of a ready copy that holds the context of its release, in the form of `traceparent`."""
+"""The name of a header of ready copies: the trace context of the copy's release, in the form of `traceparent`."""
 
 _PARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL)
 _SAMPLED: Final = 1
@@ -20,7 +20,8 @@ _SAMPLED: Final = 1
 
 @fast_dataclass(frozen=True, slots=True)
 class TraceContext:
-    """Identifies a span of a trace. `sampled`: the maker of the span records the trace."""
+    """The ids of a trace and of one of its spans. `sampled`: whether the sender of the context records the trace. `str`
+    returns the form of the header `traceparent`."""
 
     trace_id: int
     span_id: int
@@ -31,12 +32,12 @@ class TraceContext:
 
 
 def of_sender(headers: Mapping[str, Any]) -> TraceContext | None:
-    """Returns the context in a message's header `traceparent`. None: the header is missing or invalid."""
+    """Returns the trace context in a message's header `traceparent`. None: the header is missing or invalid."""
     return read(headers.get(PARENT))
 
 
 def read(value: object) -> TraceContext | None:
-    """Returns the context in a value of the header `traceparent`. None: the value is invalid."""
+    """Returns the trace context that a value of the header `traceparent` holds. None: the value is invalid."""
     match = _PARENT.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return None

@@ -7,7 +7,7 @@ for months, and no trace should. Further spans of the delivery are children of t
     pull      a pull over HTTP, or a callback, takes the copy; the first span if no bridge has released the copy
     callback  the bridge calls the receiver
 
-A message has no spans if its sender sent no trace context, or one whose trace nobody records.
+A delivery is not traced if the message has no trace context of its sender, or one that is not sampled.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ _CALLBACK: Final = _Operation("callback", "process", SpanKind.CONSUMER)
 
 
 class DeliverySpan:
-    """A span that has begun. `context`: the span's trace context for later spans, in the form of `traceparent`."""
+    """A span that has begun. `context`: the span's trace context, in the form of `traceparent`. Later spans of the
+    delivery get it as `within`."""
 
     __slots__ = ("_span", "context")
 
@@ -60,7 +61,7 @@ class DeliverySpan:
         self._span.set_attribute(attribute, value)
 
     def fail(self, error_type: str, reason: str) -> None:
-        """Marks the span's operation as failed."""
+        """Marks the span as failed. `error_type`: a class of errors or a status. `reason`: the error's text."""
         self._span.set_attribute("error.type", error_type)
         self._span.set_status(Status(StatusCode.ERROR, reason))
 
@@ -69,18 +70,18 @@ class DeliverySpan:
 
 
 class Deliveries:
-    """Begins spans of deliveries, and sends ended spans to the collector.
-
-    A method returns None if the delivery is not traced. `within`: the context of an earlier span of the same delivery,
-    empty if there is none.
-    """
+    """Begins the spans of deliveries, and sends ended spans to the collector."""
 
     def __init__(self, provider: TracerProvider, tracer: trace.Tracer) -> None:
         self._provider = provider
         self._tracer = tracer
 
     def released(self, copy: Copy, exchange: str) -> DeliverySpan | None:
-        """Begins the span of a release. The caller ends the span at the publisher confirm."""
+        """Begins the span of a release, and returns it. The caller ends the span at the publisher confirm.
+
+        `exchange`: where the copy is published. None: the delivery is not traced, because the copy has no sampled trace
+        context of its sender.
+        """
         origin = _origin(copy.envelope.headers)
         if origin is None:
             return None
@@ -89,15 +90,23 @@ class Deliveries:
         return self._begun(_RELEASE, f"{exchange}:{copy.topic}", facts, origin)
 
     def pulled(self, message: Message, queue: str, *, within: str, since_ns: int) -> DeliverySpan | None:
-        """Begins the span of a pull. `since_ns`: when the lease of the message began, in Unix ns."""
+        """Begins the span of a pull, and returns it. The caller ends the span when the message is leased.
+
+        `queue`: the queue that the message was taken from. `within`: the trace context of the delivery's earlier span,
+        empty if there is none. `since_ns`: when the leasing began, in Unix ns. None: the delivery is not traced.
+        """
         return self._of_message(_PULL, message, queue, within, since_ns)
 
     def called(self, message: Message, queue: str, *, within: str) -> DeliverySpan | None:
-        """Begins the span of a callback. The caller ends the span at the receiver's answer."""
+        """Begins the span of a callback, and returns it. The caller ends the span at the receiver's answer.
+
+        `queue`: the queue that the message was taken from. `within`: the trace context of the delivery's earlier span,
+        empty if there is none. None: the delivery is not traced.
+        """
         return self._of_message(_CALLBACK, message, queue, within, None)
 
     def close(self) -> None:
-        """Sends the spans that have ended. Blocks for `_FLUSH_S` at most."""
+        """Sends the spans that have ended, and stops the export. Blocks for 3 s at most."""
         # The provider alone would wait for half a minute.
         closing = Thread(target=self._provider.shutdown, name="tracing", daemon=True)
         closing.start()

@@ -35,9 +35,9 @@ def deliveries(process: str) -> Deliveries:
 
 
 def resource_of(process: str) -> Resource:
-    """Returns the OpenTelemetry resource of this process. Environment variables (`OTEL_…`) override the service name
-    and the instance id. `process`: the name of this worker process; empty if it is the only one. If a variable gives
-    the instance id, this name is added to the id."""
+    """Returns the OpenTelemetry resource, which describes this process to the collector. Environment variables
+    (`OTEL_…`) override the service name and the instance id, which is random otherwise. `process`: the name of this
+    worker process; empty if it is the only one. If a variable gives the instance id, `process` is added to that id."""
     given = OTELResourceDetector().detect()
     instance = str(given.attributes.get(SERVICE_INSTANCE_ID, uuid4()))
     if process and SERVICE_INSTANCE_ID in given.attributes:

@@ -22,8 +22,8 @@ _EXPORTER: Final = "OTEL_TRACES_EXPORTER"
 
 
 def start(environment: Mapping[str, str], process: str) -> Deliveries | None:
-    """Begins to trace deliveries if the environment asks for traces. None: deliveries are not traced. `process`: the
-    name of this worker process; empty if it is the only one."""
+    """Begins to trace deliveries if the environment asks for traces. Returns the object that makes the spans. None:
+    deliveries are not traced. `process`: the name of this worker process; empty if it is the only one."""
     if not asks(environment):
         return None
     reason = unusable(environment)
@@ -45,7 +45,8 @@ def start(environment: Mapping[str, str], process: str) -> Deliveries | None:
 
 
 def asks(environment: Mapping[str, str]) -> bool:
-    """Returns whether the environment asks for traces."""
+    """Whether the environment asks for traces: OTEL_TRACES_EXPORTER is not `none`, or it is unset and an endpoint is
+    set. OTEL_SDK_DISABLED `true` switches traces off."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
     exporters = _exporters(environment)
@@ -53,7 +54,8 @@ def asks(environment: Mapping[str, str]) -> bool:
 
 
 def unusable(environment: Mapping[str, str]) -> str | None:
-    """Returns what is wrong with a variable whose value the bridge does not support. None: it supports all values."""
+    """Returns a sentence about the first variable with a value that the bridge does not support: its name, the value
+    and what is allowed. None: the bridge supports all values."""
     if exporters := _exporters(environment) - {"otlp"}:
         return f"{_EXPORTER} is {', '.join(sorted(exporters))}; allowed are otlp and none"
     name = next((name for name in _PROTOCOLS if environment.get(name)), None)

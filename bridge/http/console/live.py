@@ -29,7 +29,8 @@ _NEED: Final = Need(scope=TokenScope.LOOK)
 
 
 class Live:
-    """Answers requests for the streams of one process. All streams show the samples of the process's one sampler."""
+    """Serves the console's streams of the overview's figures. All streams of a process show the same figures, which the
+    process collects at most every two seconds."""
 
     def __init__(self, pools: Pools, guard: Guard) -> None:
         self._pools = pools
@@ -37,11 +38,12 @@ class Live:
         self.open = 0
 
     async def answer(self, request: Request) -> Response:
-        """Answers a request with a stream of overview samples.
+        """Answers a request with a stream of server-sent events, each with the figures of `GET /v1/overview`. The
+        stream ends after five minutes, and the browser opens another one.
 
         Raises:
-            Refused: the token or session does not allow the request.
-            Unavailable: too many streams are open.
+            Refused: the token or session does not allow the request, or a page of another site made it.
+            Unavailable: 64 streams of this process are open, or the token could not be checked.
         """
         request.scope["operation"] = "live_overview"
         caller = await self._guard.admit(request, _NEED, sessions=True)

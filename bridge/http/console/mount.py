@@ -43,8 +43,8 @@ _FRESH: Final = {**_HEADERS, "Cache-Control": "no-cache"}
 
 
 def mount(app: FastAPI, pools: Pools, guard: Guard, *, tokens: bool) -> None:
-    """Adds the console to the application. The page and its files need no token. `tokens`: whether the API needs a
-    token."""
+    """Adds the console to the application. The page and its files need no token. `guard`: checks requests for the
+    stream. `tokens`: whether the API needs a token."""
     page = (_FOLDER / "index.html").read_text()
     for name, value in {"files": _URL, "version": version("delaybridge"), "tokens": str(tokens).lower()}.items():
         page = page.replace(f"{{{name}}}", value)

@@ -23,7 +23,8 @@ _LONGEST: Final = 512  # characters of a path
 
 
 class AccessLog:
-    """ASGI middleware, in front of the whole application. It logs no bodies and queries: they may contain secrets."""
+    """ASGI middleware in front of the whole application: logs each request. It logs no bodies and no queries, because
+    they may contain secrets."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

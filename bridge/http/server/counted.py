@@ -1,4 +1,4 @@
-"""Counts the requests that pass the application's routes, by operation and status. Answers calls that the server has
+"""Counts the requests that FastAPI's application answers, by operation and status. Answers calls that the server has
 cancelled."""
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _WIRES: Final = "bridge.http.wires."
 
 
 async def counted(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Lets `app` answer, and counts the answer. If the server has cancelled the call (`was_cut`), answers with an
-    error. Does not count a request whose client has gone before its answer."""
+    """Lets `app` answer, and counts the answer. If the server cancels the call (`was_cut`), answers with 503 instead of
+    `app`. Does not count a request whose client has gone before its answer."""
     if scope["type"] != "http":
         await app(scope, receive, send)
         return
@@ -45,8 +45,8 @@ async def counted(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> N
 
 
 def was_cut() -> bool:
-    """Returns whether the server has cancelled the running call. uvicorn does so once the grace period after SIGTERM
-    has passed. If so, takes the cancellation back, so that the call can be answered."""
+    """Returns whether the server has cancelled the current task. uvicorn does so once the grace period after SIGTERM
+    has passed. If so, this function takes the cancellation back, so that the task can still answer its call."""
     task = current_task()
     if task is None or not task.cancelling():
         return False
@@ -55,7 +55,7 @@ def was_cut() -> bool:
 
 
 async def respond(send: Send, response: Response, identity: bytes) -> None:
-    """Sends the whole response. `identity`: the request's id, for its header."""
+    """Sends the whole response. `identity`: the request's id, for the header `X-Request-ID`."""
     headers = [*response.raw_headers, (request_id.HEADER, identity)]
     await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
     await send({"type": "http.response.body", "body": response.body})

@@ -2,7 +2,7 @@
 
 Middleware and routing cost more CPU than all other HTTP work of such a request. The fast path calls the same handlers
 as FastAPI's routes, which document the operations. FastAPI gets every request that is out of the ordinary: another
-method, a large body or one of unknown size, or a port that belongs to another wire.
+method, a large body or one of unknown size, or a port that belongs to a wire.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ _Route = tuple[Handler, Mapping[str, str], Requests]
 
 
 class FastPath(Generic[App]):
-    """The ASGI application that uvicorn calls. `app` answers the requests that the fast path does not.
+    """The ASGI application that uvicorn calls.
 
     Args:
+        app: FastAPI's application, which answers the requests that the fast path does not.
         handlers: the operation's name and its handler, by method and by the path behind the topic, such as
             `("POST", "/messages")`.
-        other_ports: the ports that belong to another wire. `app` answers the requests to them.
+        other_ports: the ports that belong to a wire. `app` answers all requests to them.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Reads the heads of requests. Accepts only HTTP/1.1, and only requests to this server.
 
 A client may offer another protocol in its first request (`Upgrade: h2c`, as the JDK's client does on each connection
-without TLS). A server may ignore the offer (RFC 9110, section 7.8). httptools takes the bytes behind such a head for
-the other protocol, and drops the body. So the parser gets that head once more, without the offer.
+without TLS). A server may ignore the offer (RFC 9110, section 7.8). But httptools takes the bytes behind such a head
+for the other protocol, and drops the body. So the parser gets that head once more, without the offer.
 """
 
 from __future__ import annotations
@@ -98,5 +98,5 @@ def unknown_coding(headers: Sequence[Header]) -> str | None:
 
 
 def tokens(value: bytes) -> list[bytes]:
-    """Returns the elements of a list in a header's value, in lower case."""
+    """Returns the elements of a header's value that is a list with commas, in lower case and without empty ones."""
     return [word for part in value.split(b",") if (word := part.strip().lower())]

@@ -16,7 +16,8 @@ from bridge.model.errors import Unavailable
 
 
 class BodyLimit:
-    """ASGI middleware. `limit_of`: returns the most bytes of a request's body, by the request's path."""
+    """ASGI middleware: refuses a request with too large a body (413), and closes its connection. `limit_of`: returns
+    the most bytes of a request's body, by the request's path."""
 
     def __init__(self, app: ASGIApp, *, limit_of: Callable[[str], int]) -> None:
         self._app = app

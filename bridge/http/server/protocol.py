@@ -47,7 +47,7 @@ LINGER_S = 2.0
 
 
 class HttpConnection(HttpToolsProtocol):
-    """One client's connection. uvicorn creates it and feeds it bytes; `sweep` checks it."""
+    """One client's connection. uvicorn creates it and feeds it bytes; `sweep` checks it once a second."""
 
     limits: ClassVar[Limits]
     sweep: ClassVar[Sweep]
@@ -257,7 +257,7 @@ class HttpConnection(HttpToolsProtocol):
 
     @property
     def phase(self) -> Phase:
-        """Returns what the connection waits for now."""
+        """What the connection waits for now."""
         if self.transport.get_write_buffer_size():
             return Phase.READING
         if self._ended:
@@ -273,7 +273,8 @@ class HttpConnection(HttpToolsProtocol):
         return Phase.IDLE if self.cycle.response_complete else Phase.ANSWER
 
     def check(self, now_s: float) -> None:
-        """Refuses or closes the connection if the client made no progress for too long."""
+        """Refuses the request or closes the connection if the client has made no progress for longer than `limits`
+        allow. `now_s`: the time of the event loop."""
         phase, steps = self.phase, 0
         if phase is Phase.BODY:
             steps = self._read_bytes >> _STEP_BITS
@@ -300,7 +301,8 @@ class HttpConnection(HttpToolsProtocol):
 
 
 def limited_protocol(limits: Limits, pulse: Pulse) -> type[asyncio.Protocol]:
-    """Returns the protocol class for uvicorn's `http` setting. `pulse`: notices stalls; the server starts it."""
+    """Returns the protocol class for uvicorn's setting `http`. All its connections share `limits`. `pulse`: notices
+    stalls of the event loop; the server starts it."""
     return type(
         "LimitedProtocol",
         (HttpConnection,),

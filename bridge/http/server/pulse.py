@@ -28,9 +28,9 @@ _ROUNDS: Final = 4
 
 
 class Pulse:
-    """Checks four times a second whether the event loop has stalled. `limit_s`: the longest stall after which the
-    bridge carries out requests that waited. `fresh_until_s`: a moment of `monotonic()`. A request that the loop reads
-    later may have waited longer than the limit.
+    """Checks four times a second whether the event loop has stalled. `limit_s`: after a longer stall, the bridge
+    refuses the requests that waited. `fresh_until_s`: a moment in seconds of `monotonic()`. A request that the loop
+    reads later may have waited longer than `limit_s`.
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -56,9 +56,9 @@ class Pulse:
         await refuse(self.why(), scope, receive, send)
 
     def in_time(self, app: ASGIApp) -> ASGIApp:
-        """Returns an application that runs `app` for the request whose head has just been read. If the event loop
-        stalls before the request begins, this application refuses the request. If the loop stalls while the body
-        arrives, reading the body raises `StoodStill`."""
+        """Returns an ASGI application for the request whose head has just been read. It runs `app`, but refuses the
+        request with 503 if the event loop has stalled before the request begins. If the loop stalls while the body
+        arrives, `app`'s read of the body raises `StoodStill`."""
         stalls = self._stalls
 
         def is_late() -> bool:

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class RawPath:
-    """ASGI middleware: restores the written path of requests whose path begins with `under`."""
+    """ASGI middleware: restores the path as the client wrote it, for requests whose path begins with `under`."""
 
     def __init__(self, app: ASGIApp, *, under: str) -> None:
         self._app = app
@@ -28,6 +28,7 @@ class RawPath:
 
 
 def as_written(raw: bytes) -> str:
-    """Returns the written path in one spelling: percent-encodes each segment in one way, whatever the client chose."""
+    """Returns the path with each segment percent-encoded in one way, whatever the client chose. `raw`: the path as the
+    client wrote it."""
     path = raw.decode("ascii")
     return "/".join(quote(unquote(part), safe="") for part in path.split("/")) if "%" in path else path

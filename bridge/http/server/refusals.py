@@ -25,7 +25,7 @@ _ALWAYS: Final = ("/health/", "/metrics")  # small answers, for the programs tha
 
 
 def is_always_answered(path: str) -> bool:
-    """Whether the bridge answers requests for the path even while it refuses all other requests."""
+    """Whether the bridge answers requests for the path even while it refuses all others: health and metrics."""
     return path.startswith(_ALWAYS)
 
 
@@ -38,7 +38,8 @@ async def refuse(error: Unavailable, scope: Scope, receive: Receive, send: Send)
 
 
 def refusal_bytes(problem_type: ProblemType, detail: str, default_headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Returns the bytes of a whole HTTP response with the problem, after which the connection closes."""
+    """Returns the bytes of a whole HTTP response with the problem. The response says that the connection closes.
+    `default_headers`: the headers that the server adds to each response."""
     identity = request_id.new()
     document = problems.document(problem_type, detail, identity.decode())
     headers = [

@@ -25,7 +25,8 @@ class Limits:
 
 
 class Phase(Enum):
-    """The phases of a connection. In `ANSWER` it waits for the bridge, in all other phases for the client."""
+    """What a connection waits for. In `ANSWER` it waits for the bridge, in all other phases for the client: for a part
+    of a request, for reading its answer, or for closing."""
 
     FIRST = auto()  # the first byte of its first request
     HEAD = auto()  # the rest of a head
@@ -49,8 +50,8 @@ class Sweep:
             loop.call_later(_SWEEP_S, self._check_all, connections, loop)
 
     def has_room(self, connections: set[Any]) -> bool:
-        """Returns whether one more connection may open. At the limit, closes idle connections to make room, first those
-        that have sent no request."""
+        """Returns whether one more connection may open. At the limit, closes idle connections to make room. Connections
+        that have sent no request go first, then those that have been idle for longest."""
         if len(connections) < self._limits.connections:
             return True
         idle = [connection for connection in connections if connection.phase in (Phase.FIRST, Phase.IDLE, Phase.END)]

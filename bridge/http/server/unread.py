@@ -32,7 +32,8 @@ class UnreadAnswers:
         self._pages = asyncio.Semaphore(_PAGES_AT_ONCE)
 
     def note(self, connection: object, size_bytes: int) -> None:
-        """Remembers how many bytes of answers the connection's client has not read."""
+        """Remembers how many bytes of answers the connection's client has not read: `size_bytes`. It replaces the
+        number that was noted before."""
         self._bytes.add(size_bytes - self._held.pop(connection, 0))
         if size_bytes:
             self._held[connection] = size_bytes
@@ -43,9 +44,9 @@ class UnreadAnswers:
     def bounded(self, app: ASGIApp, scope: Scope) -> ASGIApp:
         """Returns an ASGI application for the request: one that runs `app`, or one that refuses the request with 503.
 
-        A GET of a page of messages waits until few other pages are being made. It is refused if clients have left too
-        many bytes of answers unread (the limit). Any other request is refused only at one and a quarter times the
-        limit. `/health/live` and `/metrics` are never refused.
+        A GET of a page of messages waits until fewer than two other pages are being made. It is refused from the limit
+        of unread bytes on. Any other request is refused here only from one and a quarter times the limit on; a pull
+        checks the limit itself. `/health/live` and `/metrics` are never refused.
         """
         path: str = scope["path"]
         if scope["method"] == "GET" and path.endswith(("/messages", "/dead")):
@@ -54,8 +55,8 @@ class UnreadAnswers:
         return self._refuse if refused else self._made_by(app)
 
     def page_now(self, app: ASGIApp) -> ASGIApp:
-        """Returns an ASGI application for a page of messages: one that runs `app`, or one that refuses the request at
-        the limit of unread bytes."""
+        """Returns an ASGI application that answers with a page of messages now: `app`, or one that refuses the request
+        with 503 because the limit of unread bytes is reached."""
         return self._refuse if self._bytes.is_full else self._made_by(app)
 
     @property

@@ -1,4 +1,4 @@
-"""Lists operators' actions, and records each operation of the API that is such an action."""
+"""Lists operators' actions, and records each call of an operation that is such an action (`Operation.is_action`)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ActionsOut(Answer):
 
 
 async def list_actions(pools: Pools, call: ApiCall) -> Response:
-    """Returns a page of operators' actions, the newest first: changes of topics, dead letters, subscriptions, tokens.
+    """Returns a page of operators' actions, the newest first, such as a pause of a topic or a replay of dead letters.
 
     Redis keeps the latest 10,000. With a token, the page has only actions on topics that the token may use. It has
     actions without a topic only if the token may use every topic."""
@@ -62,8 +62,8 @@ async def list_actions(pools: Pools, call: ApiCall) -> Response:
 
 
 def recorded(operation: Operation) -> Run:
-    """Returns the operation's handler. If the operation is an operator's action, the returned handler also records the
-    action."""
+    """Returns the operation's handler. If the operation is an operator's action, the returned handler also records each
+    call that is no dry run."""
     if not operation.is_action:
         return operation.run
 

@@ -32,7 +32,7 @@ async def list_dead(pools: Pools, call: ApiCall) -> Response:
     """Returns a page of the topic's dead letters. Each has its `reason` and its `attempts`.
 
     When a new message takes the id of a dead letter, the dead letter's id becomes `<id>~dead<number>`. When a message
-    takes that id, the dead letter's id gets the suffix once more.
+    takes that id as well, the dead letter's id gets a further suffix.
 
     404: there is no such topic."""
     topic, query = call.topic, call.query(PageQuery)
@@ -46,8 +46,8 @@ async def list_dead(pools: Pools, call: ApiCall) -> Response:
 async def replay(pools: Pools, call: ApiCall) -> Response:
     """Makes one dead letter ready again. Its attempts are counted from the start.
 
-    404: the topic has no dead letter with this id. 409: RabbitMQ no longer has the dead letter's body, and Redis did
-    not keep the body."""
+    404: the topic has no dead letter with this id. 409: the dead letter's body is lost: RabbitMQ no longer has it, and
+    Redis did not keep it."""
     topic, message_id = call.topic, call.message_id
     replayed = await pools.serving(topic).dead.replay(topic, message_id)
     call.changed = 1

@@ -32,7 +32,7 @@ _WORST: Final = 10
 
 class DueOut(Answer):
     """Waiting messages by due moment. Each list has twelve counts: of the next minute by 5 seconds, of the next hour by
-    5 minutes, of the next day by 2 hours."""
+    5 minutes, of the next day by 2 hours. The lists overlap: `hour` counts the minute too, and `day` the hour."""
 
     overdue: int
     minute: list[int]
@@ -43,7 +43,7 @@ class DueOut(Answer):
 
 class LatenessOut(Answer):
     """How late the releases of all topics were, over the last `over_s` seconds. A percentile is rounded up to a bound
-    of the buckets of `delaybridge_release_lag_seconds`. null: no release, or later than the last bound."""
+    of the buckets of `delaybridge_release_lag_seconds`. null: no release, or a percentile above 600 s."""
 
     released: int
     late: Annotated[int, Meta(description="released more than 100 ms late")]
@@ -95,16 +95,23 @@ class OverviewOut(Answer):
 
 
 async def overview(pools: Pools, call: ApiCall) -> Response:
-    """Returns the figures of all topics together; with a token, of the topics that the token may use.
+    """Returns the figures of all topics together. With a token, counts, rates and `worst` cover only topics that the
+    token may use. Lateness and health always cover everything.
 
-    Counts come from Redis. Rates and lateness come from the answering process and its other worker processes. They
-    cover the time since the previous sample of the answering process. A process samples at most every two seconds."""
+    Counts come from Redis; rates and lateness from the answering process and its other worker processes. The answering
+    process reads the figures at most every two seconds. Rates cover the time since the reading before, and lateness at
+    most the last minute."""
     call.query(NoQuery)
     return JsonAnswer(overview_out(await pools.overview.sample(), pools, call.caller))
 
 
 def overview_out(sample: Sample, pools: Pools, caller: Caller) -> OverviewOut:
-    """Returns the sample for an answer, with the topics that the caller may see."""
+    """Returns the answer with the figures of a sample. A sample is one reading of all figures by `Overview`.
+
+    Counts, rates and worst topics cover only topics that the caller may see. Rates then also leave out topics that
+    share the metrics' label `_other`. Health, lateness and missing pools cover everything. `queues` is null unless the
+    caller may use every topic.
+    """
     seen = {topic: figures for topic, figures in sample.topics.items() if caller.sees(topic)}
     all_seen = len(seen) == len(sample.topics) and caller.sees(None)
     figures = None if len(sample.missing) == len(pools.services) else list(seen.values())
@@ -173,11 +180,12 @@ class SlotsOut(Answer):
 
 
 async def list_slots(pools: Pools, call: ApiCall) -> Response:
-    """Returns each slot of the wheel with its length in RabbitMQ, and with the messages that wait.
+    """Returns each slot of the wheel with two numbers: its length in RabbitMQ (`in_rabbitmq`), and the waiting messages
+    whose remaining delay fits the slot (`messages`).
 
-    Length and messages differ. A bundle counts as one in RabbitMQ, which also counts copies of leases and ghosts. While
-    a copy waits in one slot, the rest of its delay shrinks. `messages` counts each message at the slot that fits this
-    rest, which may be a shorter slot. So `messages` of all slots, `overdue` and `soon` add up to all waiting messages.
+    The two numbers differ. RabbitMQ counts a bundle as one, and also counts copies of leases and ghosts. While a copy
+    waits in a slot, its remaining delay shrinks. `messages` then counts it at a shorter slot. `messages` of all slots,
+    `overdue` and `soon` add up to all waiting messages.
     """
     call.query(NoQuery)
     of_pools = await pools.slots()

@@ -29,7 +29,8 @@ async def pull(pools: Pools, call: ApiCall) -> Response:
 
 
 async def pull_by_priority(pools: Pools, call: ApiCall) -> Response:
-    """Pulls from several topics in strict order: from a topic only if the topics before it have too few messages.
+    """Pulls from several topics in strict order: takes messages of a topic only if the topics before it have fewer than
+    `max`.
 
     422: the topics belong to several pools."""
     wanted = await call.body(PullManyRequest)

@@ -24,10 +24,10 @@ _PROBLEMS = (400, 404, 409, 413, 422, 503)
 async def ack_many(pools: Pools, call: ApiCall) -> Response:
     """Acks up to 1000 messages, by `receipts` or by `ids`.
 
-    A receipt acks its message only during its own lease. An id acks its message in any live state, for AMQP consumers
-    and for late acks. `results` has one entry for each receipt or id, in order: `acked`, `stale` (the lease or the
-    message has ended), `not_leased` (nobody has received it: it waits for its first delivery) or `unknown` (no such
-    message).
+    A receipt acks its message only during the receipt's lease. An id acks the live message, leased or not, if a
+    consumer may have received it: for AMQP consumers and for late acks. `results` has one entry for each receipt or id,
+    in order: `acked`, `stale` (the lease or the message has ended), `not_leased` (the message waits for its first
+    delivery) or `unknown` (no such message).
     """
     topic, wanted = call.topic, await call.body(AckManyRequest)
     settling = pools.serving(topic).settling
@@ -49,9 +49,10 @@ async def ack(pools: Pools, call: ApiCall) -> Response:
 async def nack(pools: Pools, call: ApiCall) -> Response:
     """Gives back a message that the caller could not process, with an optional `reason`.
 
-    It is delivered again after `delay`, else after the topic's back-off, else after the bridge's default one. If its
-    retries are used up, it becomes a dead letter. If Redis did not keep its body, it is delivered again when its lease
-    would have ended. If its retries are also used up, it stays leased until then, and is a dead letter after that.
+    The message is delivered again after `delay`; without it after the topic's back-off, else after the bridge's default
+    one. If its retries are used up, it becomes a dead letter. If Redis did not keep the message's body, the message
+    is delivered again when its lease would have ended. If its retries are used up as well, it stays leased until then,
+    and is a dead letter after that.
 
     409: the lease of the receipt has ended, or the message is not leased."""
     topic, message_id, wanted = call.topic, call.message_id, await call.body(NackRequest)

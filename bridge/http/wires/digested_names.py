@@ -13,14 +13,14 @@ from bridge.model.errors import InvalidRequest
 from bridge.model.message import Envelope, Record, digest_of_name, id_of, is_path_step, taken_id, valid_topic
 
 LONGEST: Final = 1_000
-"""The most bytes of a name."""
+"""The most bytes in UTF-8 that a client's name may have."""
 
 _TOPIC, _ID = "job-topic", "job-id"
 _FORBIDDEN: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def check(field: str, name: str) -> None:
-    """Checks the length of a name. `field`: the parameter that holds the name, for the error.
+    """Checks the length of a client's name. `field`: the parameter that holds the name, for the error.
 
     Raises:
         InvalidRequest: the name has more than `LONGEST` bytes.
@@ -31,15 +31,16 @@ def check(field: str, name: str) -> None:
 
 
 def topic_of(name: str) -> str:
-    """Returns the topic in the bridge for the topic name that a client gave."""
+    """Returns the bridge's topic for the name that a client gave: the name itself, or one with a digest if the bridge
+    does not allow the name."""
     if valid_topic(name) and not is_path_step(name):
         return name
     return f"{_FORBIDDEN.sub('-', name)[:60]}.{digest_of_name(name)}"
 
 
 def headers_of(topic: str, message_id: str) -> dict[str, str]:
-    """Returns the headers that keep the client's topic and id. A header is present only if a digest replaces that topic
-    or id in the message."""
+    """Returns the headers that keep a client's topic and id in a message. A name has a header only if a digest replaces
+    the name."""
     headers = {}
     if topic_of(topic) != topic:
         headers[_TOPIC] = topic
@@ -49,8 +50,8 @@ def headers_of(topic: str, message_id: str) -> dict[str, str]:
 
 
 def shown(record: Record, envelope: Envelope | None) -> tuple[str, str]:
-    """Returns the topic and id that the message's sender gave, from the message's headers. Without these headers,
-    returns the record's topic and id. If a newer message has taken the id, returns the record's present id: with the
+    """Returns the topic and the id that the message's sender gave, from the message's headers. A name without a header
+    is returned as in the record. If a newer message has taken the id, the id is returned as in the record too: with the
     sender's id, clients would end the newer message."""
     headers = envelope.headers if envelope is not None else {}
     given_id = headers.get(_ID, record.id) if taken_id(record.id) == record.id else record.id

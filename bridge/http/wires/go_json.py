@@ -63,7 +63,8 @@ class _Object(tuple[tuple[str, Any], ...]):
 
 @dataclass(frozen=True, slots=True)
 class GoType:
-    """A Go type. `convert` returns a JSON value as this type, or None if it does not fit."""
+    """A Go type. `name`: as in Go's errors. `convert`: returns a JSON value as this type, or None if it does not
+    fit."""
 
     name: str
     convert: Callable[[Any], Any]
@@ -88,16 +89,18 @@ ANY: Final = GoType("interface {}", lambda value: value if type(value) is str el
 
 
 async def read(request: Request, struct: str, members: Mapping[str, GoType], *, stream: bool = False) -> dict[str, Any]:
-    """Returns the struct's members that the request's body gives, by name. `struct`: the type's name in errors.
-    `stream`: ignores text behind the JSON value."""
+    """Returns the members that the request's body gives, by name. Arguments and errors are those of `unmarshal`; raises
+    ClientDisconnect too, if the client closed the connection."""
     return await off_loop.parsed(
         lambda document: unmarshal(document, struct, members, stream=stream), await body_of(request.receive)
     )
 
 
 def unmarshal(document: bytes, struct: str, members: Mapping[str, GoType], *, stream: bool = False) -> dict[str, Any]:
-    """Returns the struct's members that the document gives, by name. `struct`: the type's name in errors, with its
-    package if Go's errors name the package. `stream`: ignores text behind the JSON value.
+    """Returns the members that the document gives, by name.
+
+    `struct`: the name of the Go struct in errors, with its package if Go's errors name the package. `members`: the type
+    of each member of the struct, by name. `stream`: ignores text behind the JSON value.
 
     Raises:
         GoJsonError: the document is no valid JSON, or does not fit the struct.
@@ -129,7 +132,7 @@ def unmarshal(document: bytes, struct: str, members: Mapping[str, GoType], *, st
 
 
 def as_json(value: Any) -> str:
-    """Returns a parsed value as JSON text. Numbers keep every digit."""
+    """Returns the JSON text of a value that this module has parsed. Numbers keep every digit."""
     match value:
         case _Number():
             return str(value)
@@ -146,7 +149,7 @@ def marshal(value: Any) -> bytes:
 
 
 def escaped(content: bytes) -> bytes:
-    """Escapes in JSON the characters that Go escapes."""
+    """Returns JSON with escapes for the characters that Go escapes: `&`, `<`, `>`, U+2028 and U+2029."""
     for character, escape_sequence in _ESCAPES:
         content = content.replace(character, escape_sequence)
     return content

@@ -102,7 +102,8 @@ export interface paths {
         put?: never;
         /**
          * Pull messages from several topics by priority
-         * @description Pulls from several topics in strict order: from a topic only if the topics before it have too few messages.
+         * @description Pulls from several topics in strict order: takes messages of a topic only if the topics before it have fewer than
+         *     `max`.
          *
          *     422: the topics belong to several pools.
          */
@@ -126,10 +127,10 @@ export interface paths {
          * Ack messages
          * @description Acks up to 1000 messages, by `receipts` or by `ids`.
          *
-         *     A receipt acks its message only during its own lease. An id acks its message in any live state, for AMQP consumers
-         *     and for late acks. `results` has one entry for each receipt or id, in order: `acked`, `stale` (the lease or the
-         *     message has ended), `not_leased` (nobody has received it: it waits for its first delivery) or `unknown` (no such
-         *     message).
+         *     A receipt acks its message only during the receipt's lease. An id acks the live message, leased or not, if a
+         *     consumer may have received it: for AMQP consumers and for late acks. `results` has one entry for each receipt or id,
+         *     in order: `acked`, `stale` (the lease or the message has ended), `not_leased` (the message waits for its first
+         *     delivery) or `unknown` (no such message).
          */
         post: operations["ack_many"];
         delete?: never;
@@ -174,9 +175,10 @@ export interface paths {
          * Nack one message
          * @description Gives back a message that the caller could not process, with an optional `reason`.
          *
-         *     It is delivered again after `delay`, else after the topic's back-off, else after the bridge's default one. If its
-         *     retries are used up, it becomes a dead letter. If Redis did not keep its body, it is delivered again when its lease
-         *     would have ended. If its retries are also used up, it stays leased until then, and is a dead letter after that.
+         *     The message is delivered again after `delay`; without it after the topic's back-off, else after the bridge's default
+         *     one. If its retries are used up, it becomes a dead letter. If Redis did not keep the message's body, the message
+         *     is delivered again when its lease would have ended. If its retries are used up as well, it stays leased until then,
+         *     and is a dead letter after that.
          *
          *     409: the lease of the receipt has ended, or the message is not leased.
          */
@@ -316,7 +318,7 @@ export interface paths {
          * @description Returns a page of the topic's dead letters. Each has its `reason` and its `attempts`.
          *
          *     When a new message takes the id of a dead letter, the dead letter's id becomes `<id>~dead<number>`. When a message
-         *     takes that id, the dead letter's id gets the suffix once more.
+         *     takes that id as well, the dead letter's id gets a further suffix.
          *
          *     404: there is no such topic.
          */
@@ -370,8 +372,8 @@ export interface paths {
          * Replay one dead letter
          * @description Makes one dead letter ready again. Its attempts are counted from the start.
          *
-         *     404: the topic has no dead letter with this id. 409: RabbitMQ no longer has the dead letter's body, and Redis did
-         *     not keep the body.
+         *     404: the topic has no dead letter with this id. 409: the dead letter's body is lost: RabbitMQ no longer has it, and
+         *     Redis did not keep it.
          */
         post: operations["replay"];
         delete?: never;
@@ -413,7 +415,8 @@ export interface paths {
         put?: never;
         /**
          * Delete all messages that match
-         * @description Deletes the messages that match, also dead letters. A consumer that has leased a message may finish its work.
+         * @description Deletes the messages that match, also leased messages and dead letters. A consumer that has leased a
+         *     message may finish its work, but can no longer ack the message.
          *
          *     Messages that are sent after the call do not match. For more than 1,000 messages, the bridge begins an operation:
          *     202, with its address in `Location`.
@@ -503,8 +506,8 @@ export interface paths {
          * List operations
          * @description Returns a page of operations, the newest first. Redis keeps the latest 200.
          *
-         *     With a token, the page has only operations that this token has begun, and operations on one topic that the token may
-         *     use.
+         *     With a token, the page has operations that this token has begun, and operations on a single topic that the token may
+         *     use. A token for every topic sees all.
          */
         get: operations["list_operations"];
         put?: never;
@@ -602,7 +605,7 @@ export interface paths {
          * Create a topic or replace its policy
          * @description Replaces the whole policy of the topic, and creates the topic if there is none.
          *
-         *     A field that is left out or null takes the bridge's setting. All bridge processes follow within two seconds.
+         *     A field that is left out or null takes the bridge's setting. All bridge processes use the policy within two seconds.
          *
          *     403: the token does not allow the request, or the topic is new and the token may make no more topics.
          */
@@ -622,7 +625,7 @@ export interface paths {
          * @description Changes fields of the topic's policy: a JSON merge patch (RFC 7396), as `application/json` or
          *     `application/merge-patch+json`.
          *
-         *     A field that is left out stays as it is. Null sets it to its default. All bridge processes follow within two
+         *     A field that is left out stays as it is. Null sets it to its default. All bridge processes use the policy within two
          *     seconds.
          *
          *     404: there is no such topic.
@@ -714,9 +717,9 @@ export interface paths {
          * @description Makes a schedule, or replaces its definition. The schedule sends its message at every tick, with the id
          *     `<schedule>@<moment of the tick>`.
          *
-         *     A repeated request changes nothing. A change takes effect at once: it withdraws the messages that were sent ahead of
-         *     their ticks. If only the message changes, these ticks are sent again with the new message. 201: the schedule is new.
-         *     409: there are 1,000 schedules, which is the limit.
+         *     A repeated request changes nothing. A change takes effect at once: the bridge deletes the messages of future ticks
+         *     that it has sent ahead. If only the message changes, it sends these ticks again with the new message. 201: the
+         *     schedule is new. 409: there are 1,000 schedules, which is the limit.
          *
          *     The token also needs the scope `send` for the topic, and must allow the exchange in `to`.
          */
@@ -789,7 +792,7 @@ export interface paths {
         put?: never;
         /**
          * Send a schedule's message now
-         * @description Sends the schedule's message now, also if the schedule is paused. Its ticks do not change.
+         * @description Sends the schedule's message now, also if the schedule is paused. The schedule's ticks do not change.
          *
          *     404: there is no schedule of this name. The token also needs the scope `send` for the topic, and must allow the
          *     message's target.
@@ -812,7 +815,7 @@ export interface paths {
         put?: never;
         /**
          * Send the ticks of a past period
-         * @description Sends the ticks of a past period, all due now. A tick that was sent before is not sent again.
+         * @description Sends the messages of a past period's ticks, all due now. A tick that was sent before is not sent again.
          *
          *     The bridge knows that a tick was sent if its message still has a record, or if an earlier backfill covered its
          *     moment. A call sends at most 1,000 ticks. 404: there is no schedule of this name. 409: backfills have covered 100
@@ -891,8 +894,8 @@ export interface paths {
          *     the bridge pauses calls to this receiver. Any other answer, a redirect, a timeout or a failed connection is a failed
          *     attempt: the message is posted again after `backoff`, until its retries are used up; then it is a dead letter.
          *
-         *     A topic has one subscription. This request replaces it. 422: `url` is not allowed, such as an address that is not
-         *     public.
+         *     A topic has at most one subscription, and this request replaces it. 422: `url` is not allowed, such as an address
+         *     that is not public.
          */
         put: operations["subscribe"];
         post?: never;
@@ -918,10 +921,12 @@ export interface paths {
         };
         /**
          * See whether messages are on time
-         * @description Returns the figures of all topics together; with a token, of the topics that the token may use.
+         * @description Returns the figures of all topics together. With a token, counts, rates and `worst` cover only topics that the
+         *     token may use. Lateness and health always cover everything.
          *
-         *     Counts come from Redis. Rates and lateness come from the answering process and its other worker processes. They
-         *     cover the time since the previous sample of the answering process. A process samples at most every two seconds.
+         *     Counts come from Redis; rates and lateness from the answering process and its other worker processes. The answering
+         *     process reads the figures at most every two seconds. Rates cover the time since the reading before, and lateness at
+         *     most the last minute.
          */
         get: operations["overview"];
         put?: never;
@@ -941,11 +946,12 @@ export interface paths {
         };
         /**
          * Compare the slots with the messages that wait
-         * @description Returns each slot of the wheel with its length in RabbitMQ, and with the messages that wait.
+         * @description Returns each slot of the wheel with two numbers: its length in RabbitMQ (`in_rabbitmq`), and the waiting messages
+         *     whose remaining delay fits the slot (`messages`).
          *
-         *     Length and messages differ. A bundle counts as one in RabbitMQ, which also counts copies of leases and ghosts. While
-         *     a copy waits in one slot, the rest of its delay shrinks. `messages` counts each message at the slot that fits this
-         *     rest, which may be a shorter slot. So `messages` of all slots, `overdue` and `soon` add up to all waiting messages.
+         *     The two numbers differ. RabbitMQ counts a bundle as one, and also counts copies of leases and ghosts. While a copy
+         *     waits in a slot, its remaining delay shrinks. `messages` then counts it at a shorter slot. `messages` of all slots,
+         *     `overdue` and `soon` add up to all waiting messages.
          */
         get: operations["list_slots"];
         put?: never;
@@ -965,7 +971,7 @@ export interface paths {
         };
         /**
          * List what operators did
-         * @description Returns a page of operators' actions, the newest first: changes of topics, dead letters, subscriptions, tokens.
+         * @description Returns a page of operators' actions, the newest first, such as a pause of a topic or a replay of dead letters.
          *
          *     Redis keeps the latest 10,000. With a token, the page has only actions on topics that the token may use. It has
          *     actions without a topic only if the token may use every topic.
@@ -1166,7 +1172,8 @@ export interface components {
         };
         /**
          * BackoffOut
-         * @description A back-off that grows has `first_ms`, `factor` and `max_ms`; one of steps has `steps_ms`.
+         * @description The delays before retries. A back-off that grows has `first_ms`, `factor` and `max_ms`; one of steps has
+         *     `steps_ms`.
          */
         BackoffOut: {
             first_ms?: number;
@@ -1176,8 +1183,8 @@ export interface components {
         };
         /**
          * BatchItem
-         * @description The result for one message of a batch: status 201 (accepted) or 200 (a message had this id) with `message`; any
-         *     other status with `error`.
+         * @description The result for one message of a batch. Status 201 (accepted) and 200 (a live message had this id) come with
+         *     `message`, any other status with `error`.
          */
         BatchItem: {
             status: number;
@@ -1259,9 +1266,9 @@ export interface components {
         };
         /**
          * BulkOut
-         * @description The result of a bulk action. `operation`: the operation that changes the messages; null: the call has changed
-         *     them itself, or was a dry run. With an operation, `done` and `failed` are 0: the operation's own counts tell how far
-         *     it is.
+         * @description The result of a bulk action. `operation`: the operation that changes the messages. null: the call itself has
+         *     changed them, or was a dry run. With an operation, `done` and `failed` are 0 here, and `operation` has the
+         *     counts.
          */
         BulkOut: {
             /** @description messages that match, at most `max` */
@@ -1276,7 +1283,7 @@ export interface components {
         };
         /**
          * BulkRequest
-         * @description The filter of the messages to change. Give at least one field; the topic `*` is all topics.
+         * @description The filter of the messages to change. Give at least one field of the filter; the topic `*` is all topics.
          */
         BulkRequest: {
             /**
@@ -1366,7 +1373,7 @@ export interface components {
         /**
          * DueOut
          * @description Waiting messages by due moment. Each list has twelve counts: of the next minute by 5 seconds, of the next hour by
-         *     5 minutes, of the next day by 2 hours.
+         *     5 minutes, of the next day by 2 hours. The lists overlap: `hour` counts the minute too, and `day` the hour.
          */
         DueOut: {
             overdue: number;
@@ -1464,8 +1471,8 @@ export interface components {
         };
         /**
          * LatenessOut
-         * @description How late the releases of all topics were, over the last `over_s` seconds. A percentile is rounded up to a bound of
-         *     the buckets of `delaybridge_release_lag_seconds`. null: no release, or later than the last bound.
+         * @description How late the releases of all topics were, over the last `over_s` seconds. A percentile is rounded up to a bound
+         *     of the buckets of `delaybridge_release_lag_seconds`. null: no release, or a percentile above 600 s.
          */
         LatenessOut: {
             released: number;
@@ -1515,7 +1522,7 @@ export interface components {
         };
         /**
          * ManyRequest
-         * @description A request to replay or drop dead letters. `max`: how many at most.
+         * @description A request to replay dead letters. `max`: how many at most.
          */
         ManyRequest: {
             /** @default 100 */
@@ -1565,7 +1572,7 @@ export interface components {
         /**
          * NackRequest
          * @description A nack of a leased message. `delay`: the time until the next delivery, instead of the topic's back-off. `reason`:
-         *     why; the bridge keeps it with the message.
+         *     why the consumer could not process the message; the bridge keeps it with the message.
          */
         NackRequest: {
             /** @default null */
@@ -1581,8 +1588,8 @@ export interface components {
         };
         /**
          * OperationOut
-         * @description A bulk operation with its counts. `matched`: messages that matched when the operation began. A message that no
-         *     longer matches at its turn counts neither as `done` nor as `failed`.
+         * @description A bulk operation with its counts. `matched`: messages that matched when the operation began. `done`: messages
+         *     changed so far. A message that no longer matches when its turn comes counts neither as `done` nor as `failed`.
          */
         OperationOut: {
             id: string;
@@ -1832,7 +1839,7 @@ export interface components {
         };
         /**
          * ScheduleOut
-         * @description A schedule. Its state is `ended` when no tick follows.
+         * @description A schedule. Its state is `ended` when it has no further tick.
          */
         ScheduleOut: {
             name: string;
@@ -2036,7 +2043,7 @@ export interface components {
         };
         /**
          * SubscriptionOut
-         * @description A subscription. `url` null: each message names its receiver, for example a message of the task wire.
+         * @description A subscription. `url` null: each message names its own receiver, as messages of the task wire do.
          */
         SubscriptionOut: {
             topic: string;

@@ -32,14 +32,14 @@ class _Most(Number):
 
 
 class BulkRequest(FilterFields):
-    """The filter of the messages to change. Give at least one field; the topic `*` is all topics."""
+    """The filter of the messages to change. Give at least one field of the filter; the topic `*` is all topics."""
 
     dry_run: Annotated[bool, Meta(description="true: only count the messages that match")] = False
     max: Annotated[_Most | None, Meta(description="The most messages to change, the first by due time")] = None
 
     @property
     def moment(self) -> Moment:
-        """The new due moment; `NO_MOMENT` if the request names none."""
+        """The new due moment of the messages; `NO_MOMENT` if the request names none."""
         return NO_MOMENT
 
 
@@ -59,9 +59,9 @@ class BulkMoveRequest(BulkRequest):
 
 
 class BulkOut(Answer):
-    """The result of a bulk action. `operation`: the operation that changes the messages; null: the call has changed
-    them itself, or was a dry run. With an operation, `done` and `failed` are 0: the operation's own counts tell how far
-    it is."""
+    """The result of a bulk action. `operation`: the operation that changes the messages. null: the call itself has
+    changed them, or was a dry run. With an operation, `done` and `failed` are 0 here, and `operation` has the
+    counts."""
 
     matched: Annotated[int, Meta(description="messages that match, at most `max`")]
     done: int
@@ -72,7 +72,8 @@ class BulkOut(Answer):
 
 
 async def delete_many(pools: Pools, call: ApiCall) -> Response:
-    """Deletes the messages that match, also dead letters. A consumer that has leased a message may finish its work.
+    """Deletes the messages that match, also leased messages and dead letters. A consumer that has leased a
+    message may finish its work, but can no longer ack the message.
 
     Messages that are sent after the call do not match. For more than 1,000 messages, the bridge begins an operation:
     202, with its address in `Location`."""

@@ -50,8 +50,8 @@ class FailedChangeOut(Answer):
 
 
 class OperationOut(Answer):
-    """A bulk operation with its counts. `matched`: messages that matched when the operation began. A message that no
-    longer matches at its turn counts neither as `done` nor as `failed`."""
+    """A bulk operation with its counts. `matched`: messages that matched when the operation began. `done`: messages
+    changed so far. A message that no longer matches when its turn comes counts neither as `done` nor as `failed`."""
 
     id: str
     action: BulkAction
@@ -75,8 +75,8 @@ class OperationsOut(Answer):
 async def list_operations(pools: Pools, call: ApiCall) -> Response:
     """Returns a page of operations, the newest first. Redis keeps the latest 200.
 
-    With a token, the page has only operations that this token has begun, and operations on one topic that the token may
-    use."""
+    With a token, the page has operations that this token has begun, and operations on a single topic that the token may
+    use. A token for every topic sees all."""
     query, caller = call.query(PageQuery), call.caller
     page = await BulkActions(pools).operations.page(
         shows=lambda operation: _shows(caller, operation), limit=query.limit, cursor=query.cursor

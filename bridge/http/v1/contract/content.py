@@ -22,7 +22,7 @@ from bridge.model.message import JSON_TYPE, Envelope, Target
 
 
 class Content(Protocol):
-    """The fields of a request that are the content of a message."""
+    """The fields of a request that are the content of a message. A field that is not given is UNSET or None."""
 
     @property
     def body(self) -> Raw | UnsetType: ...
@@ -38,7 +38,8 @@ class Content(Protocol):
 
 
 class NewContent(Content, Protocol):
-    """The fields of a request that are the content of a new message."""
+    """The fields of a request that are the content of a new message. `to`: the message's target; None: its ready
+    queue."""
 
     @property
     def to(self) -> TargetRequest | None: ...
@@ -86,8 +87,8 @@ def _body_of(request: Content, content_type: str, max_body_bytes: int) -> bytes:
 
 
 def shown_body(envelope: Envelope) -> tuple[Raw | UnsetType, str | UnsetType]:
-    """Returns the members `body` and `body_base64` of an answer. `body_base64` is for bytes that are neither JSON nor
-    text. A member that the answer leaves out is UNSET. If the body was not kept, both are UNSET."""
+    """Returns the members `body` and `body_base64` of an answer. One of them is UNSET, so the answer leaves it out.
+    Only bytes that are neither JSON nor text are in `body_base64`. If the body was not kept, both are UNSET."""
     body, content_type = envelope.body, envelope.content_type
     if body is None:
         return UNSET, UNSET

@@ -22,7 +22,8 @@ _PREFIX_PATTERN: Final = r"^[ -.0-~]{0,216}$"  # printable ASCII without "/"; as
 
 
 class States(tuple[State, ...], metaclass=Scalar):
-    """States of messages by name."""
+    """The type of a field with states of messages. A request gives their names, in a list or with commas between
+    them."""
 
     @classmethod
     def read(cls, value: Any) -> Any:
@@ -41,7 +42,7 @@ class States(tuple[State, ...], metaclass=Scalar):
 
 
 class TopicGlob(str, metaclass=Scalar):
-    """A topic's name, or a pattern of names."""
+    """A topic's name, or a pattern of names in which `*` is any text."""
 
     @classmethod
     def read(cls, value: Any) -> Any:

@@ -26,7 +26,7 @@ _SCHEMA: Final = {
 
 
 class Headers(dict[str, Any], metaclass=Scalar):
-    """A message's headers."""
+    """The headers of a message by name: at most 64, whose names and values have at most 16 KiB together."""
 
     @classmethod
     def read(cls, value: Any) -> Any:

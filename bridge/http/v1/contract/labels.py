@@ -23,7 +23,7 @@ _LABELS_SCHEMA: Final = {
 
 
 class GivenLabels(dict[str, str], metaclass=Scalar):
-    """Labels as an object."""
+    """The labels of a message, as an object in a request's body: at most four keys, each with a text as value."""
 
     @classmethod
     def read(cls, value: Any) -> Any:
@@ -41,7 +41,7 @@ class GivenLabels(dict[str, str], metaclass=Scalar):
 
 
 class QueriedLabels(GivenLabels):
-    """Labels as texts of the form `key:value`."""
+    """Labels as a query gives them, in texts of the form `key:value`; `read` returns them as a dict."""
 
     @classmethod
     def read(cls, value: Any) -> Any:

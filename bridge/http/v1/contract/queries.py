@@ -15,7 +15,8 @@ from bridge.model.filter import Filter, Order
 
 
 def read(query: bytes) -> dict[str, Any]:
-    """Parses a query string. Returns the parameters by name: a text, or a list of texts for a repeated parameter.
+    """Parses a query string. Returns the values of the parameters by name: a text, or a list of texts for a repeated
+    one.
 
     A plus sign becomes a space. `QueryInstant` reads a space before a UTC offset as a plus sign.
     """

@@ -38,7 +38,7 @@ def exclusive(*fields: str, message: str) -> Refused:
 
 
 def one_of_delay_and_deliver_at(delay: int | None, deliver_at: int | None) -> None:
-    """Checks that exactly one of the two is given, and raises Refused otherwise."""
+    """Checks that exactly one of the two is given, and raises Refused otherwise. None: not given."""
     if (delay is None) == (deliver_at is None):
         raise exclusive("delay", "deliver_at", message="give exactly one of delay and deliver_at")
 
@@ -52,7 +52,7 @@ class TargetRequest(Request):
 
 
 def not_both(delay: int | None, deliver_at: int | None) -> None:
-    """Checks that at most one of the two is given, and raises Refused otherwise."""
+    """Checks that at most one of the two is given, and raises Refused otherwise. None: not given."""
     if delay is not None and deliver_at is not None:
         raise exclusive("delay", "deliver_at", message="give delay or deliver_at, not both")
 
@@ -201,7 +201,7 @@ class AckRequest(Request):
 
 class NackRequest(AckRequest):
     """A nack of a leased message. `delay`: the time until the next delivery, instead of the topic's back-off. `reason`:
-    why; the bridge keeps it with the message."""
+    why the consumer could not process the message; the bridge keeps it with the message."""
 
     delay: Delay | None = None
     reason: Reason | None = None
@@ -219,6 +219,6 @@ class _MostLetters(Number):
 
 
 class ManyRequest(Request):
-    """A request to replay or drop dead letters. `max`: how many at most."""
+    """A request to replay dead letters. `max`: how many at most."""
 
     max: _MostLetters = default(100)

@@ -61,8 +61,8 @@ class PulledOut(Answer):
 
 
 class BatchItem(Answer):
-    """The result for one message of a batch: status 201 (accepted) or 200 (a message had this id) with `message`; any
-    other status with `error`."""
+    """The result for one message of a batch. Status 201 (accepted) and 200 (a live message had this id) come with
+    `message`, any other status with `error`."""
 
     status: int
     message: MessageOut | UnsetType = UNSET
@@ -142,7 +142,8 @@ def target_out(target: Target) -> TargetOut:
 
 
 def headers_out(headers: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the headers for JSON. Values from AMQP clients for which JSON has no form become text."""
+    """Returns a message's headers for an answer. Values that an AMQP client gave, and that JSON can't hold, become
+    text."""
     plain = str | int | float
     return {
         name: value if isinstance(value, plain) else orjson.loads(orjson.dumps(value, default=as_text))
@@ -151,7 +152,7 @@ def headers_out(headers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def instant_out(instant_ms: int | None) -> str | None:
-    """Returns the instant as answers show it; None for 0 or None."""
+    """Returns the instant as answers show it, in RFC 3339; None if it is 0 or None. `instant_ms`: Unix ms."""
     return _instant(instant_ms) if instant_ms else None
 
 

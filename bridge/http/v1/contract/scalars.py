@@ -59,7 +59,8 @@ class Topic(str, metaclass=Scalar):
 
 
 class MessageId(str, metaclass=Scalar):
-    """The id of a message."""
+    """The id of an existing message: 1-200 printable ASCII characters without "/", and perhaps a suffix of the
+    bridge."""
 
     @classmethod
     def read(cls, value: Any) -> Any:
@@ -73,7 +74,7 @@ class MessageId(str, metaclass=Scalar):
 
 
 class NewId(str, metaclass=Scalar):
-    """The id that a client gives to a new message."""
+    """The id that a client gives to a new message: 1-200 printable ASCII characters without "/"."""
 
     @classmethod
     def read(cls, value: Any) -> Any:
@@ -93,7 +94,8 @@ def _no_step(name: str) -> str:
 
 
 class Duration(int, metaclass=Scalar):
-    """A duration in milliseconds. `least` and `most`: the limits, in milliseconds and as error messages show them."""
+    """A duration in milliseconds. `least` and `most`: the limits, each in milliseconds and as error messages show
+    it."""
 
     least: ClassVar[tuple[int, str]]
     most: ClassVar[tuple[int, str]]
@@ -159,7 +161,8 @@ class Instant(int, metaclass=Scalar):
 
 
 class DueInstant(Instant):
-    """An instant when something is to happen; it must not be more than a day past. 0 is now."""
+    """An instant in Unix milliseconds when something is to happen. 0 is now. Any other instant may be at most a day
+    past."""
 
     @classmethod
     def read(cls, value: Any) -> Any:
@@ -198,7 +201,7 @@ class Base64(bytes, metaclass=Scalar):
 
 
 class Number(int, metaclass=Scalar):
-    """A whole number. JSON Schema also counts 3.0 and 3e2 as whole."""
+    """A whole number from `least` to `most`. 3.0 and 3e2 are whole too, as in JSON Schema."""
 
     least: ClassVar[int] = 0
     most: ClassVar[int]
@@ -239,7 +242,7 @@ class Count(Number):
 
 
 class AmqpName(str, metaclass=Scalar):
-    """A name that AMQP can hold. `least`: the least length of the name in bytes."""
+    """A name that AMQP can hold: at most 255 bytes in UTF-8. `least`: the least length in bytes."""
 
     least: ClassVar[int]
 
@@ -263,18 +266,19 @@ class RoutingKey(AmqpName):
 
 
 def whole(value: Any) -> Any:
-    """Returns the value; a whole number that is written as 3.0 or 3e2 as an integer, because JSON Schema counts it as
-    whole."""
+    """Returns a number such as 3.0 or 3e2 as an integer, because JSON Schema counts it as whole. Any other value is
+    returned unchanged."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def whole_number(value: Any) -> Any:
-    """Returns the value; a text of digits, with or without a minus, as an integer. All values in a query are text."""
+    """Returns a text of digits, with or without a minus, as an integer: all values in a query are text. Any other value
+    is returned unchanged."""
     return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
 
 
 def listed(value: Any) -> list[Any]:
-    """Returns the values of a parameter that a client may repeat, as a list."""
+    """Returns the values of a parameter that a client may repeat, as a list. A single value becomes a list of one."""
     return value if isinstance(value, list) else [value]
 
 

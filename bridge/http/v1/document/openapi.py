@@ -49,7 +49,8 @@ _REQUEST_ID = {
 
 
 def document(app: FastAPI, operations: Sequence[Operation], *, tokens: bool) -> dict[str, Any]:
-    """Returns the OpenAPI document of the application with these operations. `tokens`: whether they require a token."""
+    """Returns the OpenAPI document of the application with these operations. `tokens`: whether the API requires a
+    token."""
     whole = get_openapi(
         title=app.title,
         version=app.version,

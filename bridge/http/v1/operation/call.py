@@ -33,8 +33,9 @@ Result = TypeVar("Result")
 
 
 class About(NamedTuple):
-    """Names the topic and the target of an operator's action, if the request's path does not. `target`: an id or a
-    name. `is_dry_run`: the action changes nothing, so it is not recorded."""
+    """The topic and the target of an operator's action, if the request's path does not name them. `target`: the id or
+    the name of what the action changes. None: there is none. `is_dry_run`: the action changes nothing, so it is not
+    recorded."""
 
     topic: str | None = None
     target: str | None = None
@@ -103,25 +104,26 @@ class ApiCall:
         return _no_step("schedule", name)
 
     def query(self, kind: type[Model]) -> Model:
-        """Returns the query parameters as a struct."""
+        """Returns the query parameters as a struct of the type `kind`."""
         return reading.read_query(kind, queries.read(self.scope["query_string"]))
 
     async def body(self, kind: type[Model]) -> Model:
-        """Returns the body, read as a struct."""
+        """Returns the body as a struct of the type `kind`."""
         return await self.read(partial(reading.read, kind))
 
     async def read(self, understand: Callable[[bytes], Result]) -> Result:
-        """Returns `understand(body)`. An empty body counts as `{}`. For a large body, `understand` runs in a thread."""
+        """Returns `understand(body)`, and raises its errors. An empty body counts as `{}`. For a body of more than
+        256 KiB, `understand` runs in a thread."""
         return await off_loop.parsed(understand, await self.document() or b"{}")
 
     def problem(
         self, problem_type: ProblemType, detail: str, *, headers: Mapping[str, str], **members: Any
     ) -> Response:
-        """Returns a response with a problem. `members`: further members of the problem."""
+        """Returns a response with a problem document. `headers`: further headers. `members`: further members."""
         return answer_of(Request(self.scope), problem_type, detail, headers=headers, **members)
 
     async def document(self) -> bytes:
-        """Returns the bytes of the body."""
+        """Returns the bytes of the body. A second call returns them again."""
         if self._read is None:
             self._read = await self._received()
         return self._read
@@ -133,8 +135,8 @@ class ApiCall:
         return await body_of(self._receive)
 
     async def while_connected(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Returns the result of the work; the work must not return None. Cancels the work when the client disconnects.
-        Read the body first.
+        """Returns the result of the work, which must not be None. Cancels the work when the client disconnects. The
+        caller must have read the body before.
 
         Raises:
             ClientDisconnect: the client disconnected.
@@ -151,7 +153,8 @@ def _no_step(field: str, name: str) -> str:
 
 
 class JsonAnswer(Response):
-    """A response whose body is the value as JSON. `headers`: added to Content-Length and Content-Type."""
+    """A response whose body is the value as JSON. `headers`: further headers, beside Content-Length and
+    Content-Type."""
 
     def __init__(self, value: Struct, status: int = 200, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
         # Starlette's constructor encodes the same headers from text, which costs 3 us.

@@ -1,7 +1,7 @@
 """Gives a request that repeats an `Idempotency-Key` the answer to the first request with that key (IETF draft
 draft-ietf-httpapi-idempotency-key-header).
 
-A key belongs to one token, one operation and one topic. The kept answer is deflated with the request as dictionary,
+A key belongs to one token, one operation and one topic. The kept answer is compressed with the request as dictionary,
 because most answers repeat most of their request. An answer that promises nothing, such as 503, is not kept.
 """
 
@@ -49,11 +49,11 @@ DOC: Final = HeaderDoc(
 
 
 def key_in(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Returns a request's idempotency key without quotes; None if it has none. `headers`: the headers of the ASGI
-    scope.
+    """Returns a request's idempotency key without quotes; None: the request has no key. `headers`: the request's
+    headers.
 
     Raises:
-        InvalidRequest: the key is malformed, empty, too long, or given twice.
+        InvalidRequest: the key is malformed, empty, longer than 255 characters, or given twice.
     """
     given = [value for name, value in headers if name == _HEADER]
     if not given:
@@ -68,8 +68,8 @@ def key_in(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
 
 
 def answered_once(operation: Operation, run: Run) -> Run:
-    """Returns the operation's handler: `run`. If the operation takes idempotency keys, `run` is wrapped, so that a
-    repeated request gets the answer to the first one."""
+    """Returns a handler that calls `run`. If the operation takes idempotency keys, a request with a known key gets the
+    kept answer instead, without a call of `run`."""
     if not operation.is_keyed:
         return run
 

@@ -32,7 +32,8 @@ _IN_NAMESPACE = "_in_namespace"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResponseDoc:
-    """One successful response of an operation. `headers`: the description of each header by name."""
+    """One successful response of an operation, for the OpenAPI document. `headers`: the description of each header by
+    name."""
 
     description: str
     example: Any
@@ -118,8 +119,8 @@ class _Route(APIRoute):
 
 
 def in_both_forms(operation: Operation) -> tuple[Operation, ...]:
-    """Returns the operation. For an operation on a topic, also returns its form with namespace and name as two path
-    segments."""
+    """Returns the operation. For an operation on a topic, also returns the same operation with another path, in which
+    the topic's namespace and name are two segments."""
     if not operation.path.startswith(TOPIC):
         return (operation,)
     path = operation.path.replace(TOPIC, _TOPIC_IN_NAMESPACE)

@@ -20,7 +20,7 @@ _LIST: Final = re.compile(rf"\s*{_TAG.pattern}(?:\s*,\s*{_TAG.pattern})*\s*")
 
 
 def etag(record: Record) -> str:
-    """Returns the entity tag of the message. It differs after each change that an answer shows."""
+    """Returns the entity tag of the message, for `ETag`. It differs after each change that an answer shows."""
     return f'"{blake2b(record.version.encode(), digest_size=12).hexdigest()}"'
 
 
@@ -29,8 +29,8 @@ def etag_header(record: Record) -> list[tuple[bytes, bytes]]:
 
 
 class Precondition:
-    """The `If-Match` of a request. `is_given`: whether the request has an `If-Match` with entity tags. False for `*`,
-    because any version of the message satisfies `*`."""
+    """The header `If-Match` of a request. `is_given`: whether the request has this header with entity tags. False for
+    `*`, because any version of the message satisfies `*`."""
 
     def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """`headers`: the headers of the ASGI scope.
@@ -48,7 +48,7 @@ class Precondition:
         self._tags = {match[0] for match in _TAG.finditer(given) if not match[1]}
 
     def check(self, record: Record) -> None:
-        """Checks that the client has seen this version of the message.
+        """Checks that the client has seen this version of the message. Does nothing if `is_given` is False.
 
         Raises:
             NotAsSeen: `If-Match` lists entity tags, and the record's tag is not among them.

@@ -33,9 +33,9 @@ async def put_schedule(pools: Pools, call: ApiCall) -> Response:
     """Makes a schedule, or replaces its definition. The schedule sends its message at every tick, with the id
     `<schedule>@<moment of the tick>`.
 
-    A repeated request changes nothing. A change takes effect at once: it withdraws the messages that were sent ahead of
-    their ticks. If only the message changes, these ticks are sent again with the new message. 201: the schedule is new.
-    409: there are 1,000 schedules, which is the limit.
+    A repeated request changes nothing. A change takes effect at once: the bridge deletes the messages of future ticks
+    that it has sent ahead. If only the message changes, it sends these ticks again with the new message. 201: the
+    schedule is new. 409: there are 1,000 schedules, which is the limit.
 
     The token also needs the scope `send` for the topic, and must allow the exchange in `to`."""
     name, wanted = call.schedule, await call.body(ScheduleRequest)
@@ -91,7 +91,7 @@ async def resume_schedule(pools: Pools, call: ApiCall) -> Response:
 
 
 async def seen(schedules: Schedules, call: ApiCall) -> Schedule:
-    """Returns the schedule that the call is about.
+    """Returns the schedule that the call's path names.
 
     Raises:
         NotFound: there is no such schedule, or the caller may not see its topic.
@@ -117,9 +117,13 @@ def _sends(caller: Caller) -> Check:
 
 
 def managed(call: ApiCall, *, sends: bool = False) -> Check:
-    """Returns a check of whether the caller may manage the schedule. If not, the check raises NotFound or NotAllowed.
-    The check also writes the schedule's topic and name to `call.about`. `sends`: the call sends the schedule's message,
-    so the check also covers the send and its target."""
+    """Returns a function that gets the spec of the call's schedule, and checks whether the caller may change the
+    schedule.
+
+    The function raises NotFound if the caller may not see the schedule's topic. It also writes the topic and the
+    schedule's name to `call.about`. `sends`: the call sends the schedule's message. The function then raises NotAllowed
+    if the token may not send to the topic or the message's target.
+    """
 
     def check(spec: Spec) -> None:
         if not call.caller.sees(spec.topic):

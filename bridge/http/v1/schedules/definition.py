@@ -152,10 +152,11 @@ class ScheduleRequest(Request):
             raise Refused(self.every, "must not be longer than `every`", "jitter")
 
     def spec(self, max_body_bytes: int) -> Spec:
-        """Returns the schedule's spec that the request asks for.
+        """Returns the schedule that the request asks for, as a `Spec`.
 
         Raises:
-            InvalidRequest: the message is too large, or its body does not fit its content type.
+            InvalidRequest: the body does not fit its content type; or body and headers, in base64, have more than
+                `MAX_TEMPLATE` bytes.
             TooLarge: the body has more than `max_body_bytes`.
         """
         template = Template(

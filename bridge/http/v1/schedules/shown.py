@@ -35,7 +35,7 @@ class TemplateOut(Answer, kw_only=True):
 
 
 class ScheduleOut(Answer):
-    """A schedule. Its state is `ended` when no tick follows."""
+    """A schedule. Its state is `ended` when it has no further tick."""
 
     name: str
     topic: str
@@ -87,7 +87,7 @@ class BackfilledOut(Answer):
 
 
 def schedule_out(schedule: Schedule, now_ms: int) -> ScheduleOut:
-    """Returns the schedule for an answer. `now_ms`: the moment, in Unix ms, after which the shown ticks come."""
+    """Returns the schedule for an answer, with the first five ticks after `now_ms` (Unix ms)."""
     timing, rules, progress = schedule.spec.timing, schedule.spec.rules, schedule.progress
     ticks = schedule.following(now_ms, SHOWN_TICKS)
     return ScheduleOut(

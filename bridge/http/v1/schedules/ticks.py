@@ -38,7 +38,7 @@ async def next_ticks(pools: Pools, call: ApiCall) -> Response:
 
 
 async def trigger_schedule(pools: Pools, call: ApiCall) -> Response:
-    """Sends the schedule's message now, also if the schedule is paused. Its ticks do not change.
+    """Sends the schedule's message now, also if the schedule is paused. The schedule's ticks do not change.
 
     404: there is no schedule of this name. The token also needs the scope `send` for the topic, and must allow the
     message's target."""
@@ -47,7 +47,7 @@ async def trigger_schedule(pools: Pools, call: ApiCall) -> Response:
 
 
 async def backfill_schedule(pools: Pools, call: ApiCall) -> Response:
-    """Sends the ticks of a past period, all due now. A tick that was sent before is not sent again.
+    """Sends the messages of a past period's ticks, all due now. A tick that was sent before is not sent again.
 
     The bridge knows that a tick was sent if its message still has a record, or if an earlier backfill covered its
     moment. A call sends at most 1,000 ticks. 404: there is no schedule of this name. 409: backfills have covered 100

@@ -16,7 +16,8 @@ _BEGIN: Final = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"messages"[ \t\r\n]*:[ \t\r\
 
 
 def messages_of(batch: bytes) -> Iterable[bytes]:
-    """Returns the JSON document of each message. In a large batch, a document may be invalid JSON.
+    """Returns the JSON document of each message, in order. In a batch of more than 1 MiB, a document may be invalid
+    JSON.
 
     Raises:
         BrokenJSON: the batch is not JSON.

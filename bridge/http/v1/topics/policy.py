@@ -82,7 +82,7 @@ class PolicyPatch(Request):
     backoff: Annotated[GrowingPatch | Steps | UnsetType | None, _BACKOFF] = UNSET
 
     def onto(self, policy: Policy) -> Policy:
-        """Returns the policy with these changes.
+        """Returns `policy` with these changes.
 
         Raises:
             InvalidRequest: a new back-off that grows has no `first` or no `max`.
@@ -114,7 +114,8 @@ def _merged(former: Any, patch: Any) -> Any:
 
 
 class BackoffOut(Answer):
-    """A back-off that grows has `first_ms`, `factor` and `max_ms`; one of steps has `steps_ms`."""
+    """The delays before retries. A back-off that grows has `first_ms`, `factor` and `max_ms`; one of steps has
+    `steps_ms`."""
 
     first_ms: int | UnsetType = UNSET
     factor: float | UnsetType = UNSET
@@ -173,7 +174,7 @@ def policy_out(policy: Policy) -> PolicyOut:
 
 
 def backoff_of(request: GrowingRequest | list[Delay] | None) -> Backoff | None:
-    """Returns the back-off that a request describes; None if it describes none."""
+    """Returns the back-off that a field of a request describes; None if the field is not given."""
     if request is None:
         return None
     if isinstance(request, list):

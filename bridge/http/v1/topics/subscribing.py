@@ -32,8 +32,8 @@ async def subscribe(pools: Pools, call: ApiCall) -> Response:
     the bridge pauses calls to this receiver. Any other answer, a redirect, a timeout or a failed connection is a failed
     attempt: the message is posted again after `backoff`, until its retries are used up; then it is a dead letter.
 
-    A topic has one subscription. This request replaces it. 422: `url` is not allowed, such as an address that is not
-    public."""
+    A topic has at most one subscription, and this request replaces it. 422: `url` is not allowed, such as an address
+    that is not public."""
     topic, wanted = call.topic, await call.body(SubscriptionRequest)
     if why := await why_not(parse_url(wanted.url), pools.settings.push_allow or ()):
         raise InvalidRequest.of("url", wanted.url, "https, and public addresses", why)

@@ -98,7 +98,7 @@ class FailedCallOut(Answer):
 
 
 class SubscriptionOut(Answer):
-    """A subscription. `url` null: each message names its receiver, for example a message of the task wire."""
+    """A subscription. `url` null: each message names its own receiver, as messages of the task wire do."""
 
     topic: str
     url: str | None

@@ -42,7 +42,7 @@ async def look_at_topic(pools: Pools, call: ApiCall) -> Response:
 async def put_policy(pools: Pools, call: ApiCall) -> Response:
     """Replaces the whole policy of the topic, and creates the topic if there is none.
 
-    A field that is left out or null takes the bridge's setting. All bridge processes follow within two seconds.
+    A field that is left out or null takes the bridge's setting. All bridge processes use the policy within two seconds.
 
     403: the token does not allow the request, or the topic is new and the token may make no more topics."""
     topic, wanted = call.topic, await call.body(PolicyRequest)
@@ -55,7 +55,7 @@ async def patch_policy(pools: Pools, call: ApiCall) -> Response:
     """Changes fields of the topic's policy: a JSON merge patch (RFC 7396), as `application/json` or
     `application/merge-patch+json`.
 
-    A field that is left out stays as it is. Null sets it to its default. All bridge processes follow within two
+    A field that is left out stays as it is. Null sets it to its default. All bridge processes use the policy within two
     seconds.
 
     404: there is no such topic.

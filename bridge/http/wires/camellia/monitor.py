@@ -47,7 +47,7 @@ class _Interval:
 
 
 class Monitor:
-    """Counts the messages of successful calls by topic and minute. It reports the last full minute."""
+    """Counts the messages of successful calls by topic and minute, and reports the last full minute."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
@@ -59,15 +59,18 @@ class Monitor:
         self._current.requests[topic][request] += 1
 
     def count_pulled(self, topic: str, gaps_ms: Sequence[int]) -> None:
-        """Counts the messages of one pull. `gaps_ms`: how long each message had been due."""
+        """Counts the messages of one pull. `gaps_ms`: for each message, how long after its due moment it was leased."""
         if gaps_ms:
             self._roll()
             self._current.requests[topic]["pullMsg"] += len(gaps_ms)
             self._current.gaps_ms[topic] += gaps_ms
 
     def data(self, topics: Iterable[TopicInfo], may_see: Callable[[str], bool], names: Mapping[str, str]) -> Json:
-        """Returns the statistics of the topics that the caller may see, for the last full minute. `names`: the clients'
-        name of each topic, by the bridge's topic."""
+        """Returns the statistics of the last full minute, in the form of camellia's `getMonitorData`.
+
+        `topics`: the topics whose lateness is shown. `may_see`: whether the caller may see a topic. `names`: the
+        clients' name of each topic, by the bridge's topic.
+        """
         self._roll()
         last = self._last
         return {
@@ -106,7 +109,8 @@ def _ready_gap(info: TopicInfo) -> Json | None:
 
 
 def topic_info(topic: str, info: TopicInfo | None) -> Json:
-    """Returns a topic's sizes. `info` None: the topic does not exist, and all its sizes are 0."""
+    """Returns the numbers of a topic's messages, in the form of camellia's `getTopicInfo`. `topic`: the clients' name
+    of the topic. `info` None: the topic does not exist, and all numbers are 0."""
     counts = info.counts if info else {}
     due = dict(info.waiting_by_due) if info else {}
     due["1m"] = due.get("1m", 0) + (info.overdue if info else 0)
@@ -120,7 +124,8 @@ def topic_info(topic: str, info: TopicInfo | None) -> Json:
 
 
 def monitor_string(data: Json, topics: Sequence[Json]) -> Json:
-    """Returns the monitoring data and the topic sizes as one flat document."""
+    """Returns one document for camellia's `getMonitorString`. `data`: from `Monitor.data`. `topics`: from
+    `topic_info`."""
     return {
         "requestStats": data["requestStatsList"],
         "pullMsgTimeGapStats": data["pullMsgTimeGapStatsList"],
@@ -134,7 +139,7 @@ def monitor_string(data: Json, topics: Sequence[Json]) -> Json:
 
 
 class Presence:
-    """Keeps whether a load balancer should send requests here, and when the last request came."""
+    """Keeps whether a load balancer should send requests to this process (`online`), and when the last request came."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s

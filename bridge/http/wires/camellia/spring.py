@@ -1,7 +1,7 @@
 """Reads request parameters by the rules of Spring MVC's @RequestParam, and builds Spring Boot's answer to a wrong one.
 
-The query string's values come before the form's. If a name is given more than once, a string is all its values joined
-by commas. A number or a boolean is the first value. Text is read as UTF-8, whatever charset the request names.
+The query string's values come before the form's. If a name is given more than once, a text is all its values joined
+by commas, and a number or a boolean is the first value. Text is read as UTF-8, whatever charset the request names.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def bad_request(request: Request) -> JSONResponse:
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """The parameters of one request. Every reader raises BadParameter if its parameter is missing or malformed."""
+    """The parameters of one request. Its methods raise BadParameter if a parameter is missing or malformed. `values`:
+    all values of each parameter, by name."""
 
     request: Request
     caller: Caller
@@ -54,7 +55,7 @@ class Params:
 
     @classmethod
     async def of(cls, request: Request, caller: Caller) -> Params:
-        """Reads the query string, and the body of a POST if it is a form."""
+        """Reads the parameters from the query string, and from the body of a POST if the body is a form."""
         pairs = _unquote(request.scope["query_string"])
         if request.method == "POST":
             pairs += await _form(request)
@@ -72,8 +73,8 @@ class Params:
         return ",".join(self.values[name]) if name in self.values else None
 
     def number(self, name: str, *, default: int | None = None, bits: int = 64) -> int:
-        """Reads a Java long, or with `bits=32` a Java int. A missing or empty value means `default`; if that is None,
-        the value is required."""
+        """Returns a parameter as a Java long, or with `bits=32` as a Java int. A missing or empty value means
+        `default`; if `default` is None, the value is required."""
         digits = "".join(self._first(name).split())
         if not digits and default is not None:
             return default

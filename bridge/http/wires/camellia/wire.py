@@ -56,7 +56,8 @@ _SWITCH: Final = Need(scope=Scope.ADMIN, every_topic=True)
 
 
 def router(service: Pools, guard: Guard, *, now_s: Callable[[], float] = monotonic) -> APIRouter:
-    """Returns the routes of the wire. Counts and online state cover this process only. `now_s`: a monotonic clock."""
+    """Returns the routes of the wire. Counts and online state cover this process only. `now_s`: returns the time of a
+    monotonic clock, in seconds."""
     monitor, presence = Monitor(now_s), Presence(now_s)
     calls = Calls(service, monitor)
     routes = APIRouter(prefix="/camellia", include_in_schema=False)

@@ -45,7 +45,8 @@ class GlobalJobs:
         self._service = service
 
     async def push(self, job: Job, request: Request, caller: Caller) -> None:
-        """Sends the job, and deletes living jobs with its id in other topics.
+        """Sends the job. It replaces the living message with its id in its topic, and living jobs with its id in
+        others.
 
         Raises:
             InvalidRequest: a name, the body or the delay is too long.
@@ -69,8 +70,9 @@ class GlobalJobs:
                 await self._delete(draft.topic, message_id, sent.message.record.created_ms)
 
     async def pop(self, names: Sequence[str], request: Request, caller: Caller, *, wait_ms: int) -> Job | None:
-        """Pops the first ready job, in the order of the topics `names`. None: no job was ready within `wait_ms`. The
-        caller must have read the request's body.
+        """Leases the first ready job, and returns it. `names`: the clients' names of topics, the most urgent first.
+        None: no job was ready within `wait_ms`, or the client disconnected. The caller must have read the request's
+        body.
 
         Raises:
             NotAllowed: the token does not allow a topic.
@@ -91,7 +93,7 @@ class GlobalJobs:
         return job
 
     async def finish(self, job_id: str, caller: Caller) -> bool:
-        """Acknowledges the living jobs with the id, in any state. Returns False if there is none."""
+        """Acknowledges the living jobs with the id, also those that were not popped. Returns False if there is none."""
         found = await self._live(job_id, caller)
         for message in found:
             await self._service.serving(message.record.topic).settling.ack_ids(

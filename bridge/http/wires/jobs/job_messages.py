@@ -16,7 +16,7 @@ from bridge.model.message import Envelope, Message, id_of
 from bridge.model.values import MAX_DELAY_MS, Draft
 
 FOR_EVER: Final = (1 << 31) - 1
-"""The number of retries: at one a second they last for 68 years."""
+"""The number of retries of every job: at one a second they last for 68 years."""
 
 LONGEST_S: Final = MAX_DELAY_MS // 1_000
 
@@ -26,7 +26,7 @@ _CONTENT_TYPE: Final = "text/plain; charset=utf-8"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """A job as its client sees it. `delay_s` and `ttr_s` are as the client gave them."""
+    """A job as its client sees it. `topic`, `id`, `delay_s` and `ttr_s` (time to run) are as the client gave them."""
 
     topic: str
     id: str
@@ -61,8 +61,8 @@ def draft_of(job: Job, *, max_body: int) -> Draft:
 
 
 def job_of(message: Message) -> Job:
-    """Returns a message as a job. If another wire sent the message, `ttr_s` is 0, and `delay_s` is the time from the
-    message's creation to its due moment."""
+    """Returns a message as a job. If the message was not sent by a wire of this package, `ttr_s` is 0, and `delay_s` is
+    the time from the message's creation to its due moment."""
     record, envelope = message.record, message.envelope or Envelope()
     topic, job_id = digested_names.shown(record, envelope)
     return Job(
@@ -80,7 +80,7 @@ def is_job(message: Message) -> bool:
 
 
 def lease_ms(envelope: Envelope) -> int | None:
-    """Returns the job's TTR in milliseconds; None: the topic's default lease applies."""
+    """Returns the job's TTR in milliseconds; None: the job has none, so the topic's lease time applies."""
     return _seconds(envelope, _TTR, 0) * 1_000 or None
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Given = Mapping[str, Any]
 Answer = tuple[str | None, str | None]
-"""The members `id` and `value` of an answer; None: null."""
+"""The members `id` and `value` of an answer; None becomes null."""
 
 _ANY_TOKEN: Final = Need(scope=Scope.LOOK)
 _LONGEST_WAIT_S: Final = 3_600

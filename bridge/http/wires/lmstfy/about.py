@@ -15,7 +15,7 @@ _STATUS: Final = {True: "enabled", False: "disabled"}
 
 
 async def info(request: WireRequest) -> Response:
-    """Lists queues by namespace. An unknown pool gets an empty body."""
+    """Lists the queues of the pool that the query names, by namespace. The answer for an unknown pool has no body."""
     pool = request.query.values.get("pool", "")
     if not request.wire.has_pool(pool):
         return Response()

@@ -61,7 +61,8 @@ async def delete_token(request: WireRequest) -> Response:
 
 
 async def list_limits(request: WireRequest) -> Response:
-    """Lists the limits of all tokens. Reads them from Redis, so the parameter `force_update` has no effect."""
+    """Lists the rate limits of all tokens. Reads them from Redis each time, so the parameter `force_update` has no
+    effect."""
     return document(
         200,
         [

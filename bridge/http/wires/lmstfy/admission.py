@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class Admitted:
     """The namespace, queue and token of a request, and the service that holds the namespace's topics.
 
-    `pool` is the token's pool; the service may belong to another pool. `limit` is the token's rate limit; None: the
-    token has none. On routes that need no token, `token` is unchecked.
+    `pool` is the token's pool; the service may belong to another pool. `limit` is the token's rate limit; None: it has
+    none, or the token was not checked, as on routes that need no token.
     """
 
     namespace: str
@@ -49,7 +49,7 @@ ApiHandler = Callable[[WireRequest, Admitted], Awaitable[Response]]
 
 
 def find_pool(request: WireRequest) -> Admitted:
-    """Finds the pool that the token names.
+    """Returns an `Admitted` with the pool that the token names. The token is not checked yet.
 
     Raises:
         Refusal: there is no such pool.

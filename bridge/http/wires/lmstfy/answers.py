@@ -14,7 +14,7 @@ _JSON: Final = "application/json; charset=utf-8"
 
 
 class Refusal(Exception):
-    """Ends a request early. `answer`: the response to the request."""
+    """Ends a request early. `answer`: the response to the request, made of the status and of the JSON members."""
 
     def __init__(self, status: int, /, **members: Any) -> None:
         super().__init__(members)
@@ -47,7 +47,7 @@ def text(status: int, content: str | bytes) -> Response:
 
 
 def moved(method: str, target: str) -> Response:
-    """Returns a redirect to `target`: with 301 for GET, with 307 for other methods."""
+    """Returns a redirect to `target`: with 301 for GET, with 307 for other methods. `method`: of the request."""
     if method != "GET":
         return Response(status_code=307, headers={"Location": target})
     page = f'<a href="{escape(target)}">Moved Permanently</a>.\n\n'

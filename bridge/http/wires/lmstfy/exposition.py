@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 Labels = tuple[str, ...]
 
 MOST_ROWS = 10_000
-"""The most combinations of label values that one metric has. Clients choose queues, and with open access also
-namespaces."""
+"""The most combinations of label values that one metric counts apart; all further ones share a row. Clients choose
+queues, and with open access also namespaces."""
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @dataclass
 class Counter:
-    """A counter or a gauge. `set` is for gauges only. `labels`: the names of the labels. `values`: the value for each
-    combination of label values."""
+    """A counter, or with `kind` `gauge` a gauge. Only gauges use `set`. `labels`: the names of the labels. `values`:
+    the value for each combination of label values."""
 
     name: str
     help: str
@@ -43,8 +43,8 @@ class Counter:
 
 @dataclass
 class Histogram:
-    """A histogram. `edges`: the buckets' inclusive upper bounds. `values`: the number of observations in each bucket,
-    and the sum of all observed values, by the values of the labels."""
+    """A histogram. `edges`: the buckets' inclusive upper bounds. `values`: for each combination of label values, the
+    numbers of observations in the buckets, and the sum of the observed values."""
 
     name: str
     help: str

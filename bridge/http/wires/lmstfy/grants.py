@@ -1,4 +1,4 @@
-"""Caches which tokens Redis knows, and their limits.
+"""Caches which tokens Redis knows, and their rate limits.
 
 A cached answer is valid for a second. So when any process deletes a token or changes its limit, all processes follow
 within a second.
@@ -37,7 +37,7 @@ class Grants:
         self._grants: dict[LmstfyToken, Grant] = {}
 
     async def of(self, token: LmstfyToken, *, trusted: bool = False) -> Grant | None:
-        """Returns the token's grant; None if Redis does not know the token. A `trusted` token need not be in Redis.
+        """Returns the token's grant; None if Redis does not know the token. A `trusted` token always gets a grant.
 
         Raises:
             StoreUnavailable: Redis did not answer.
@@ -62,6 +62,7 @@ class Grants:
 
 
 def parse_token(given: str) -> tuple[str, str]:
-    """Returns the pool and the secret of a token written as `[pool:]secret`."""
+    """Returns the pool and the secret of a token written as `[pool:]secret`. Without a pool, the token is of the
+    default pool."""
     pool, colon, secret = given.partition(":")
     return (pool or DEFAULT, secret) if colon else (DEFAULT, given)

@@ -1,6 +1,6 @@
 """Makes job ids: ULIDs whose last four bytes are the delay in seconds, little-endian.
 
-The id of a job that may have attributes begins with "1".
+A "1" in front of the ULID means that the job may have attributes.
 """
 
 from __future__ import annotations

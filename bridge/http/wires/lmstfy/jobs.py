@@ -29,7 +29,8 @@ def remaining_tries(record: Record) -> int:
 
 
 def shown(message: Message, namespace: str, queue: str, now_ms: float, *, remain_tries: int) -> Job:
-    """Returns the message as a job with sorted keys. `data` is None if the body was not kept."""
+    """Returns the message as lmstfy shows a job, with sorted keys. The member `data` is None if the body was not kept.
+    `now_ms`: Unix ms."""
     record, envelope = message.record, message.envelope
     body = None if envelope is None else envelope.body
     return {
@@ -50,10 +51,11 @@ def attributes_of(headers: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def headers_of(request_headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Returns the attributes in a request's headers as headers of a message.
+    """Returns a job's attributes, which are request headers named `job-attr-…`, as headers of a message. Cuts an
+    attribute's name to 32 bytes, and its value to 128.
 
     Raises:
-        Refusal: there are more than MAX_ATTRIBUTES attributes.
+        Refusal: there are more than 16 attributes.
     """
     attributes: dict[str, str] = {}
     for name, value in request_headers:

@@ -9,7 +9,7 @@ from bridge.http.wires.lmstfy.request import WireRequest
 
 
 def check_site(request: WireRequest) -> None:
-    """Checks that the headers Host and Origin, if the request has them, name this machine.
+    """Checks that the headers Host and Origin, if the request has them, name `localhost` or a loopback address.
 
     Raises:
         Refusal: one of the headers names another host.

@@ -81,7 +81,8 @@ class Metrics:
         self.by_pool["deadletter_respawn_jobs"].add(pool, amount=count)
 
     def refused(self, token: LmstfyToken, action: str) -> None:
-        """Counts a throttled request under the first digits of the token's SHA-256, as anybody may read the metrics."""
+        """Counts a request that a rate limit refused. The label has only the first digits of the token's SHA-256,
+        because anybody may read the metrics. `action`: `produce` or `consume`."""
         digest = sha256(token.secret.encode()).hexdigest()[:_DIGEST]
         self.rate_limit.add(token.pool, token.namespace, digest, action)
 
@@ -91,7 +92,7 @@ class Metrics:
         self.http_codes.add(pool, namespace, api, method, str(status))
 
     def sized(self, pool: str, infos: Mapping[tuple[str, str], TopicInfo]) -> None:
-        """Sets the gauges of a pool to the sizes of its queues, by (namespace, queue)."""
+        """Sets the gauges of a pool to the sizes of its queues. `infos`: by (namespace, queue)."""
         self.timer_sizes.set(pool, to=sum(info.counts["waiting"] + info.counts["leased"] for info in infos.values()))
         for sizes, state in ((self.queue_sizes, "ready"), (self.deadletter_sizes, "dead")):
             sizes.values = {labels: value for labels, value in sizes.values.items() if labels[0] != pool}

@@ -1,7 +1,7 @@
 """Checks the names of namespaces and queues, and derives the topic of a queue.
 
 A name has up to 255 bytes, but each half of a topic's name has up to 100. A longer name is cut, and a dot and the
-name's digest follow. No name of this wire contains a dot, so no other queue has the same topic.
+name's digest are added. No name of this wire contains a dot, so no other queue has the same topic.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def check(namespace: str, queue: str) -> None:
 
 
 def check_queues(namespace: str, queues: str) -> None:
-    """Checks the names of a consume, which may name several queues. lmstfy does not check their lengths, nor does this
-    function.
+    """Checks the names in a consume. `queues`: one or more names with commas between them. Like lmstfy, this function
+    does not check the names' lengths.
 
     Raises:
         Refusal: a name has forbidden characters.
@@ -55,7 +55,8 @@ def topic_of(namespace: str, queue: str) -> str:
 
 
 def is_shortened(namespace: str, queue: str) -> bool:
-    """Returns whether the queue's topic holds a digest, because a name is too long."""
+    """Returns whether the queue's topic holds a digest, because the namespace or the queue has more than 100
+    characters."""
     return max(len(namespace), len(queue)) > LONGEST_PART
 
 

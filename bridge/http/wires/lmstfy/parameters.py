@@ -23,7 +23,7 @@ class NotANumber(ValueError):
 
 
 def parse_uint(digits: str, bits: int) -> int:
-    """Reads an unsigned number.
+    """Returns a text of digits as a number of at most `bits` bits.
 
     Raises:
         NotANumber: the text has other characters than digits, or the number needs more than `bits` bits.
@@ -35,7 +35,7 @@ def parse_uint(digits: str, bits: int) -> int:
 
 
 def parse_int(digits: str) -> int:
-    """Reads a 64-bit number, with or without a sign.
+    """Returns a text of digits, with or without a sign, as a signed number of 64 bits.
 
     Raises:
         NotANumber: the text is no whole number, or the number does not fit into 64 bits.
@@ -54,8 +54,8 @@ def pairs(encoded: str) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The parameters of a query string. If a name occurs several times, the first value counts. Readers of numbers
-    raise Refusal, HTTP 400."""
+    """The parameters of a query string. If a name occurs several times, the first value counts. The methods `uint` and
+    `signed` raise Refusal (HTTP 400) for a value that is no number, or a number beyond their limits."""
 
     values: dict[str, str]
 
@@ -79,5 +79,5 @@ class Query:
         return number
 
     def boolean(self, name: str) -> bool:
-        """Returns True for a value that Go's ParseBool reads as true. Any other value, or none, means False."""
+        """Returns True for a value that Go's ParseBool reads as true, else False, also if the parameter is missing."""
         return self.values.get(name) in _TRUE

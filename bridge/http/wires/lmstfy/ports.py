@@ -22,8 +22,8 @@ AdminHandler = Callable[[WireRequest], Awaitable[Response]]
 @dataclass(frozen=True, slots=True)
 class ApiRoute(Route):
     """A route of the API's port. `check_names` gets the namespace and the queue, and raises Refusal for a wrong name.
-    `needs_token` False: the route needs a token only with BRIDGE_ACCESS=tokens. `what`: the operator's action that the
-    route does, if any."""
+    `needs_token` False: the route needs a token only with BRIDGE_ACCESS=tokens. `what`: the name of the operator's
+    action that a request of the route is; None: it is no such action."""
 
     handler: ApiHandler
     check_names: Callable[[str, str], None] = names.check
@@ -32,7 +32,7 @@ class ApiRoute(Route):
 
 
 class ApiRouter(Router[ApiRoute]):
-    """Checks a request in lmstfy's order: names, pool, token. Then runs the route's handler."""
+    """Serves the API's port: checks a request in lmstfy's order (names, pool, token), then runs the route's handler."""
 
     async def run(self, route: ApiRoute, request: WireRequest) -> Answered:
         admitted: Admitted | None = None

@@ -42,7 +42,7 @@ async def publish(request: WireRequest, admitted: Admitted) -> Response:
 
 
 async def republish(request: WireRequest, admitted: Admitted) -> Response:
-    """Publishes the new job before it ends the old one.
+    """Publishes the request's job, and then ends the job that the path names.
 
     lmstfy deletes the old job first, even if it then refuses the request, and a crash in between loses the job.
     """

@@ -19,7 +19,7 @@ _MAX_PAGES: Final = 125
 
 
 async def peek(_request: WireRequest, admitted: Admitted) -> Response:
-    """Shows the job that the next consume would get."""
+    """Shows the job that the next consume of the queue would get. 404: no job is ready."""
     head = await _head(admitted)
     if head is None:
         raise Refusal(404, error="the queue is empty")
@@ -27,7 +27,7 @@ async def peek(_request: WireRequest, admitted: Admitted) -> Response:
 
 
 async def peek_job(request: WireRequest, admitted: Admitted) -> Response:
-    """Shows a job that has not ended, or a dead letter. `remain_tries` is always 0 here."""
+    """Shows a job that has not ended, or a dead letter. As in lmstfy, `remain_tries` is always 0 here."""
     job_id = request.params["job_id"]
     message = None
     with suppress(NotFound):
@@ -39,7 +39,7 @@ async def peek_job(request: WireRequest, admitted: Admitted) -> Response:
 
 
 async def size(_request: WireRequest, admitted: Admitted) -> Response:
-    """Counts the ready jobs of the queue."""
+    """Answers with the number of ready jobs in the queue."""
     try:
         ready = (await admitted.service.topics.info(admitted.topic)).counts["ready"]
     except NotFound:
@@ -48,7 +48,7 @@ async def size(_request: WireRequest, admitted: Admitted) -> Response:
 
 
 async def destroy(request: WireRequest, admitted: Admitted) -> Response:
-    """Deletes the ready jobs; delayed and leased jobs stay."""
+    """Deletes the queue's ready jobs; delayed and leased jobs stay."""
     request.changed = await admitted.service.topics.empty_ready(admitted.topic)
     return nothing()
 
@@ -70,7 +70,7 @@ async def peek_dead_letter(_request: WireRequest, admitted: Admitted) -> Respons
 
 
 async def respawn_dead_letters(request: WireRequest, admitted: Admitted) -> Response:
-    """Makes up to `limit` dead letters ready, the oldest first, each with one try."""
+    """Makes up to `limit` dead letters ready, the oldest first. Each is delivered once more at most."""
     limit = request.query.signed("limit", 1, least=1)
     ttl_s = request.query.signed("ttl", request.wire.settings.lmstfy_ttl_seconds, least=0)
     count = 0

@@ -23,13 +23,13 @@ _DECODER: Final = JSONDecoder(parse_int=str, parse_float=str, parse_constant=_re
 
 
 def elements(document: bytes, *, most: int) -> list[bytes]:
-    """Returns the bytes of each element of an array; an empty list for `null`. Parses one element at a time, to save
-    memory.
+    """Returns the bytes of each element of a JSON array; an empty list for `null`. Parses one element at a time, to
+    save memory. `most`: how many elements the array may have at most.
 
     Raises:
-        NotAnArray: the document is another value, or no valid JSON.
+        NotAnArray: the document is neither an array nor `null`, or no valid JSON.
         TooManyElements: there are more than `most` elements.
-        TooManyValues: an element has too many values to be read.
+        TooManyValues: reading an element would take too much memory.
     """
     begin = document.lstrip(SPACE)
     spans: list[tuple[int, int]] = []

@@ -21,10 +21,10 @@ _DRAINED_BYTES = 1024 * 1024
 
 @dataclass
 class WireRequest:
-    """A request that the router has matched.
+    """A request, after the search for its route.
 
-    `route` is the pattern that the path fits, "" if it fits none. `params` are the path's values for the pattern's
-    names. `changed`: how many messages an operator's action has changed; None: the action has no count.
+    `route` is the pattern that the path fits, "" if it fits none. `params` are the path's values by the pattern's
+    names. `changed`: how many messages an operator's action has changed; None: the action is not about messages.
     """
 
     wire: Wire
@@ -54,8 +54,8 @@ class WireRequest:
     def acting(
         self, what: ActionName | None, *, topic: str | None = None, target: str | None = None
     ) -> AbstractAsyncContextManager[None]:
-        """Returns a context that records the operator's action `what` at its end. `what` None: nothing is recorded. The
-        token is a secret without an id, so no record names the token."""
+        """Returns a context that records the operator's action `what` when it ends. `what` None: nothing is recorded.
+        The record does not name the token: it is a secret without an id. `target`: what the action is about."""
         if what is None:
             return nullcontext()
         return self.wire.actions.recording(
@@ -63,7 +63,7 @@ class WireRequest:
         )
 
     async def body(self, limit_bytes: int, refusal: str) -> bytes:
-        """Reads the body.
+        """Returns the body.
 
         Raises:
             Refusal: the body is larger than `limit_bytes`: HTTP 413 with the text `refusal`.

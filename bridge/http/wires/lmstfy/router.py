@@ -63,7 +63,7 @@ AnyRoute = TypeVar("AnyRoute", bound=Route)
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A response, with the labels that metrics count it under. `pool`: "" if the request was refused before its pool
+    """A response, with two labels of the metrics that count it. `pool`: "" if the request was refused before its pool
     was known. `namespace`: "" if no token was verified."""
 
     response: Response
@@ -80,7 +80,7 @@ class Router(ABC, Generic[AnyRoute]):
 
     @abstractmethod
     async def run(self, route: AnyRoute, request: WireRequest) -> Answered:
-        """Runs the stages and the handler of a route.
+        """Runs the checks and the handler of a route. Errors of both become answers.
 
         Raises:
             ClientDisconnect: the client closed the connection.
@@ -93,7 +93,8 @@ class Router(ABC, Generic[AnyRoute]):
     def logged_path(self, request: WireRequest) -> str: ...
 
     def count(self, request: WireRequest, answered: Answered, took_s: float) -> None:
-        """Counts an answered request in the metrics. This default counts nothing."""
+        """Counts an answered request in the metrics; does nothing unless a subclass overrides it. `took_s`: seconds
+        from the request's head to its answer."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began_s = monotonic()

@@ -22,7 +22,8 @@ _LONGEST_S: Final = 100 * 365 * 86_400
 
 
 def throttled(direction: Direction, handler: ApiHandler) -> ApiHandler:
-    """Returns a handler that refuses requests beyond the token's rate limit in this direction, and passes others on."""
+    """Returns a handler that refuses requests beyond the token's rate limit (429), and passes others on to `handler`.
+    `direction`: which of the token's two limits applies."""
 
     async def run(request: WireRequest, admitted: Admitted) -> Response:
         token, limit = admitted.token, admitted.limit

@@ -58,8 +58,8 @@ class Wire:
         return self._pools.serving(topic) if (pool or DEFAULT) == DEFAULT else self.service_of(pool)
 
     async def keep_name(self, pool: str, topic: str, namespace: str, queue: str) -> None:
-        """Stores the full namespace and queue of a topic whose own name shortens them, so that `queues` lists the full
-        names.
+        """Stores the full names of a namespace and a queue that are too long for the topic's name. So `queues` lists
+        the full names.
 
         Raises:
             StoreUnavailable: Redis did not answer.

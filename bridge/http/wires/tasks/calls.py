@@ -80,9 +80,11 @@ class Calls:
         return {"task_id": task_id}, None
 
     async def pull(self, params: Params, _: Request, caller: Caller) -> tuple[Answer, BackgroundTask | None]:
-        """Returns a task, and the acknowledgement to run after the answer is sent; None: there is nothing to run.
+        """Returns the task that `task_id` names, or without `task_id` the next ready task of the topic. Also returns
+        the acknowledgement, which runs after the answer is sent; None: there is nothing to acknowledge.
 
-        If the answer can't be sent, the lease expires and the task is redelivered.
+        If no task is ready, the answer's members are null. If the answer can't be sent, the lease expires and the task
+        is redelivered.
         """
         topic = _topic(params)
         if params.get("task_id") not in (None, ""):
