@@ -124,7 +124,7 @@ def is_of_lost_time(copy: Copy, kept: Kept) -> bool:
     record = kept.record
     if record is None or kept.found_ms is None or copy.epoch == 0:
         return False
-    return copy.created_ms < kept.found_ms and copy.created_ms not in (
+    return copy.created_ms <= kept.found_ms and copy.created_ms not in (
         kept.born_ms,
         record.created_ms,
         *kept.known_ms,

@@ -613,6 +613,20 @@ def test_clients_message_that_was_read_while_the_clock_was_ahead_is_due(redis_no
         world.clear()
 
 
+def test_message_created_in_the_millisecond_in_which_a_lost_record_returned_is_no_ghost(redis_node: RedisNode) -> None:
+    """A failover has forgotten the message. In that millisecond a copy of the message before made a record again."""
+    with connected_store(redis_node) as (run, store):
+        world = World(run, store)
+        fields = {"attempt": 1, "max_retry": 3, "due_ms": world.now_ms, "expires_ms": 0}
+        own = {"nonce": 1, "created_ms": world.now_ms - 10_000}
+        before = Copy(topic=world.topic, id="a", epoch=3, envelope=Envelope(), **fields, **own)
+        world.ask(world.records.fire(before, paused_ms=0, adopt=False))
+        forgotten = replace(before, epoch=1, nonce=2, created_ms=world.now_ms)
+        (outcome,) = world.ask(world.records.fire(forgotten, paused_ms=0, adopt=False))
+        assert outcome.verdict is FireVerdict.ANOTHER
+        world.clear()
+
+
 def test_deleted_message_is_no_message_of_a_lost_record_that_returned_while_the_clock_was_ahead(
     redis_node: RedisNode,
 ) -> None:

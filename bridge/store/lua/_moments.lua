@@ -30,7 +30,7 @@ end
 -- Whether a copy that seems a ghost by its epoch may belong to a message from before the loss of the id's record, which
 -- the record does not know. A clock that was ahead may have written FOUND, so later messages seem older.
 local function of_lost_time(r, created_ms)
-  if not r[FOUND] or created_ms >= r[FOUND] or created_ms == r[BORN] then return false end
+  if not r[FOUND] or created_ms > r[FOUND] or created_ms == r[BORN] then return false end
   local moments = known(r)
   for at = 1, #moments, 6 do
     if struct.unpack('>I6', moments, at) == created_ms then return false end
