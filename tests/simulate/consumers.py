@@ -18,7 +18,7 @@ from tests.torture.policies import Policies
 _LEASE_MS: Final = (1_500, 6_000)
 _RETURNED: Final = 0.1
 _RECORDED: Final = 0.7
-_SLOW, _WORK_S = 0.3, (0.5, 4.0)  # the share of messages on which a consumer works for a while, and how long
+_SLOW, _WORK_S = 0.1, (0.5, 4.0)  # the share of messages on which a consumer works for a while, and how long
 
 
 class SpoilingPuller(Puller):

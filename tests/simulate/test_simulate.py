@@ -49,7 +49,7 @@ def test_seed_has_one_trace_at_any_addresses_of_memory() -> None:
 
 
 def test_planted_defect_is_found() -> None:
-    name = "a message has any number of deliveries"
+    name = "the copy of an ended message is no ghost"
     assert _simulate("--planted", name, "--seeds", "1-2", "--seconds", "15")[name]
 
 
