@@ -39,13 +39,14 @@ class ActionName(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Action:
-    """One action.
+    """One action of an operator.
 
-    `who`: the id of the caller's token, or one of the constants above: `NO_TOKEN` if the bridge requires no token,
-    `COMMAND_LINE`, or `LMSTFY` for lmstfy's wire, whose tokens have no ids. `name`: the token's name. `target`: the id
-    or name of the message, token, schedule or bulk operation that the action is about, or the namespace of lmstfy's
-    token. `count`: how many messages the action changed; None if it is not about messages. `done`: False if a server
-    did not answer, so the action may be done in part. `request_id`: "" on the command line.
+    `what`: which action, such as an `ActionName`. `who`: the id of the caller's token, or one of the constants above:
+    `NO_TOKEN` if the bridge requires no token, `COMMAND_LINE`, or `LMSTFY` for lmstfy's wire, whose tokens have no ids.
+    `name`: the token's name. `target`: the id or name of the message, token, schedule or bulk operation that the action
+    is about, or the namespace of lmstfy's token. `count`: how many messages the action changed; None if it is not about
+    messages. `done`: False if a server did not answer, so the action may be done in part. `request_id`: "" on the
+    command line.
     """
 
     what: str
@@ -60,7 +61,8 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """An action with its moment in Unix ms, and its place among the actions of that millisecond."""
+    """An action as the record of actions has it. `at_ms`: when, in Unix ms. `place`: tells apart the actions of one
+    millisecond, in their order."""
 
     at_ms: int
     place: int

@@ -137,7 +137,8 @@ def _plain(address: Address) -> Address:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """One entry of BRIDGE_PUSH_ALLOW: a host's name or a network. `plain_http`: the entry allows http too."""
+    """One entry of BRIDGE_PUSH_ALLOW: either `host`, a name, or `network`; the other one is None. `plain_http`: the
+    entry also allows http."""
 
     host: str | None
     network: IPv4Network | IPv6Network | None
@@ -154,8 +155,8 @@ class Allowed:
 
 
 def parse_allowed(text: str) -> tuple[Allowed, ...]:
-    """Parses entries separated by commas. An entry is `host`, `address` or `network/bits`; a leading `http://` allows
-    http too.
+    """Parses entries separated by commas. An entry is `host`, `address` or `network/bits`. With a leading `http://` the
+    entry also allows http.
 
     Raises:
         ValueError: an entry has none of these forms; the text names it.
@@ -175,7 +176,8 @@ def _allowed(entry: str) -> Allowed:
 
 
 def refusal(url: Url, address: Address, allowed: Sequence[Allowed]) -> str | None:
-    """Says why a callback to the URL may not go to this address of its host. None: it may."""
+    """Returns the reason why a callback to the URL may not go to this address of its host, as an error text. None: it
+    may. `allowed`: the entries of BRIDGE_PUSH_ALLOW."""
     matching = [entry for entry in allowed if entry.matches(url.host, address)]
     if url.scheme == "http" and not any(entry.plain_http for entry in matching):
         return _PLAIN
@@ -191,7 +193,8 @@ def refusal_of_any(url: Url, addresses: Sequence[Address], allowed: Sequence[All
 
 
 def refusal_at_sight(url: Url, allowed: Sequence[Allowed]) -> str | None:
-    """Returns a `refusal` that is certain before the host's name is resolved. None: no reason is known yet."""
+    """Returns a `refusal` that is certain before the host's name is resolved. None: there is none, or only the
+    addresses can tell."""
     address = literal(url.host)
     if address is not None:
         return refusal(url, address, allowed)

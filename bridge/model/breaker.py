@@ -71,12 +71,12 @@ class Breaker:
             self.answered(now_s)
 
     def timed_out(self, began_s: float, now_s: float, late_s: float = 0.0) -> bool:
-        """Reports a call whose time limit passed. `late_s`: how many seconds after the limit the call ended. Returns
-        whether the timeout counts.
+        """Reports a call whose time limit passed. Returns whether the timeout counts. `late_s`: how many seconds after
+        the limit the call ended.
 
         The timeout does not count if this process was paused when the limit passed, because the answer may have come in
-        time. A call that began after such a pause counts, until the server has answered: the timers of a busy machine
-        may always be late.
+        time. The timeout of a call that began after such a pause counts even if the process was paused again, until the
+        server has answered. The timers of a busy machine may always be late.
         """
         self.troubled_s = now_s
         if late_s > STALLED_S:
@@ -92,13 +92,14 @@ class Breaker:
         return True
 
     def given_up(self, began_s: float, now_s: float) -> None:
-        """Reports a call whose end says nothing about the server. If it was the probe, the next call is the probe."""
+        """Reports a call whose end says nothing about the server. If this call was the probe, the next call is the
+        probe."""
         if self._is_try(began_s):
             self.state = BreakerState.OPEN
             self._refusing_until_s = now_s
 
     def refusal(self, now_s: float) -> str:
-        """Returns the reason for a refused call. It continues a sentence that begins with the server's name."""
+        """Returns the reason for a refused call. The text continues a sentence that begins with the server's name."""
         if self.state is BreakerState.HALF_OPEN:
             return "did not answer in time; is being asked again"
         return f"did not answer in time; asked again in {max(0.0, self._refusing_until_s - now_s):.1f} s"

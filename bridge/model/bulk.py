@@ -12,7 +12,7 @@ from bridge.model.message import Record, State
 from bridge.model.reach import Reach
 
 MOST_FAILURES: Final = 10
-"""The most failures that an answer lists. Its count has all failures."""
+"""The most failures that an answer lists. The answer's number of failures includes the others."""
 
 
 class BulkAction(StrEnum):
@@ -36,7 +36,8 @@ _TAKES: Final[Mapping[BulkAction, tuple[State, ...]]] = {
 
 
 class Target(NamedTuple):
-    """A message that an action has found and is about. The message may have changed since."""
+    """A message that an action has found and is to change. The fields are as they were found; the message may have
+    changed since."""
 
     topic: str
     id: str
@@ -71,8 +72,9 @@ class Bulk:
 
     def takes(self, record: Record, now_ms: int) -> bool:
         """Whether the record's message still matches the request. Callers have checked its topic, id and labels.
+        `now_ms`: the time by Redis' clock.
 
-        A message that the action has already moved does not match. So a move does not meet its own messages again.
+        A message that the action has already moved does not match. So a move does not find its own messages again.
         """
         wanted = self.filter
         return (
@@ -86,7 +88,8 @@ class Bulk:
         )
 
     def has_moved(self, record: Record, now_ms: int) -> bool:
-        """Whether the action has moved the message: the message is due at the moment that the action sets.
+        """Whether the action has moved the message: the message is due at the moment that the action sets. `now_ms`:
+        the time by Redis' clock.
 
         If `due_ms` was past at the move, the message became due at the moment of the move. So any due moment from
         `due_ms` to `now_ms` counts.
@@ -162,7 +165,8 @@ class OperationState(StrEnum):
 class BulkOperation:
     """An action on so many messages that a process works on it in the background. `who`: the id of the token that began
     it, or a word for a caller without a token. `matched`: how many messages matched when the operation began.
-    `ended_ms`: 0 while the operation runs. `reason`: why the operation failed, else empty."""
+    `progress`: the counts so far. `created_ms`, `ended_ms`: when it began and ended, in Unix ms; `ended_ms` is 0 while
+    the operation runs. `reason`: why the operation failed, else empty."""
 
     id: str
     bulk: Bulk

@@ -1,4 +1,4 @@
-"""Sets the limit between the small error of a clock and a clock that was set."""
+"""Sets the limit that tells a small error of a clock from a clock that somebody has set."""
 
 from __future__ import annotations
 

@@ -1,16 +1,18 @@
-"""Defines every error of the bridge as one tree.
+"""Defines the errors that several layers of the bridge use, as one tree. Other modules derive further errors.
 
     BridgeError
     ├── WrongSettings         settings are unknown, or their values are wrong: the process does not start
     ├── InvalidRequest        the caller's input is wrong; names field, value and limit
-    ├── NotFound              no topic or message has this name
+    ├── NotFound              no topic, message, schedule or other thing has this name or id
     ├── Conflict              the state of the message or topic forbids the call
     │   ├── BodyNotKept       the call needs the body, and Redis does not hold it
     │   ├── LeaseEnded        the receipt belongs to a lease that has ended
     │   ├── RequestUnderWay   another request with the idempotency key has not ended
-    │   ├── NotAsSeen         the message has changed since the caller has seen it
+    │   ├── NotAsSeen         the message may have changed since the caller has seen it
+    │   ├── Releasing         the message is due within milliseconds, and is being released
     │   └── TopicNotEmpty     a topic with messages can only be removed by force
     └── Unavailable           the bridge promised nothing: send again, with the same id
+        ├── TooManyUnread     clients have left too many bytes of answers unread
         ├── StoreUnavailable  Redis did not answer in time, or can't take writes
         │   ├── StoreRefused  Redis answered with an error code
         │   └── StoreUnfit    this Redis holds an index with another number of buckets
@@ -74,8 +76,8 @@ class NotFound(BridgeError):
 
 
 class Conflict(BridgeError):
-    """The call contradicts what is so now: the state of the message or topic, or an equal call under way. `state`: the
-    message's state, if this state forbids the call; else None."""
+    """The present state forbids the call: the state of the message, topic or schedule, an equal call under way, or a
+    limit that is reached. `state`: the message's state, if this state forbids the call; else None."""
 
     def __init__(self, message: str, *, state: str | None = None) -> None:
         super().__init__(message)

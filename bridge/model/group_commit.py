@@ -16,8 +16,9 @@ class GroupCommit(Generic[Item, Result]):
     """Commits items in groups of up to `most`, with up to `at_once` groups in flight.
 
     While fewer than `at_once` groups are in flight, an item is committed at once, else with the next group. `commit`
-    returns one result for each item, in order. If it raises an exception, every item of the group gets the exception.
-    Log lines of a group of one item have the id of the item's request. Log lines of a larger group have none.
+    gets the items of a group, and returns one result for each, in order. If it raises an exception, every item of the
+    group gets the exception. Log lines of a group of one item have the id of the item's request. Log lines of a larger
+    group have none.
     """
 
     def __init__(self, commit: Callable[[list[Item]], Awaitable[list[Result]]], *, most: int, at_once: int) -> None:

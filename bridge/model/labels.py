@@ -26,7 +26,7 @@ def valid_key(key: str) -> bool:
 
 
 def valid_value(value: str) -> bool:
-    """Whether the value is short enough, and has neither control characters nor half of a surrogate pair."""
+    """Whether the value has at most 100 characters, and neither control characters nor half of a surrogate pair."""
     return len(value) <= LONGEST_VALUE and _UNWANTED.search(value) is None
 
 

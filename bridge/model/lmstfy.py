@@ -19,7 +19,7 @@ class TokenLimit:
 
 @dataclass(frozen=True, slots=True)
 class LmstfyToken:
-    """A token, with the pool and the namespace that it opens."""
+    """A token of lmstfy's wire. It gives access to the namespace, in the pool. `secret`: what the client sends."""
 
     pool: str
     namespace: str

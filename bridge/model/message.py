@@ -55,8 +55,8 @@ def may_be_sent(message_id: str) -> bool:
 
 
 def id_of(name: str) -> str:
-    """Returns the message id for a client's name: the name itself, or `job-` and a digest of the name if the name can't
-    be an id."""
+    """Returns the message id for a name that a client chose: the name itself, or `job-` and a digest of the name if the
+    name can't be an id."""
     return name if valid_id(name) and not is_path_step(name) else f"job-{digest_of_name(name)}"
 
 
@@ -143,9 +143,10 @@ class Envelope:
     """The content of a message. Exactly these bytes and headers reach the consumer.
 
     `properties`: further AMQP properties that an AMQP client set. `target` None: the message goes to the topic's ready
-    queue. `written`: by name, the AMQP bytes of header values, type included. It has the headers whose Python values do
-    not show the AMQP type that the client chose. Redis does not keep `written`. `body_digest`: the digest of a body
-    that Redis did not keep, to compare it with the body of a repeated send. Empty if nobody may send the id again.
+    queue. `written`: the AMQP bytes, type included, of those headers whose Python value does not show the AMQP type
+    that the client chose; by the header's name. Redis does not keep `written`. `body_digest`: the digest of a body that
+    Redis did not keep, to compare it with the body of a repeated send. It is empty if Redis keeps the body, or if
+    nobody may send the id again.
     """
 
     content_type: str = JSON_TYPE  # empty: an AMQP client set none

@@ -1,4 +1,4 @@
-"""Defines the states of a loop that health reports. Pure."""
+"""Defines the states of a loop or server that health reports as a part. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Ok:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The state of a part that tries again, because a server is away. `since_ms`: since when, in Unix ms."""
+    """The state of a part that tries again, because a server is away. `reason`: the error's text. `since_ms`: since
+    when, in Unix ms."""
 
     reason: str
     since_ms: int

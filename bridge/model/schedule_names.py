@@ -1,4 +1,5 @@
-"""Defines the names of schedules. A name begins the ids of the schedule's messages, so it has no `@` and no slash."""
+"""Defines the names of schedules. The ids of a schedule's messages begin with its name and `@`, so a name has no `@`
+and no slash."""
 
 from __future__ import annotations
 

@@ -42,9 +42,10 @@ class Transition:
     """One transition, at a moment of Redis' clock in Unix ms.
 
     `attempt`: how many deliveries were made by then, as the record counts them. `slot`: the queue of the wheel into
-    which the transition put the message. A message in a bundle may lie in a neighbouring slot. `late_ms`: how many ms a
-    release came after the due moment, or a return came after the lease's end. `token_id`: the caller's token; None if
-    the bridge required no token, or acted by itself. `reason`: the first hundred bytes.
+    which the transition put the message; None: into none. A message in a bundle may lie in a neighbouring slot.
+    `late_ms`: how many ms a release came after the due moment, or a return came after the lease's end; None for other
+    transitions. `token_id`: the caller's token; None if the bridge required no token, or acted by itself. `reason`: the
+    first hundred bytes of the reason; None: there is none.
     """
 
     at_ms: int

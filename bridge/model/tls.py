@@ -62,7 +62,8 @@ def server_context(cert: Path, key: Path | None) -> ssl.SSLContext:
 
 
 def tls_failure(error: BaseException | None) -> str | None:
-    """Says in plain words which TLS failure caused the error. None: TLS did not cause it."""
+    """Returns in plain words which TLS failure caused the error. The text continues a sentence about the server. None:
+    TLS did not cause the error."""
     seen: set[int] = set()
     # One error object may be raised to many waiting tasks, so the chain of causes may have a cycle.
     while error is not None and id(error) not in seen:

@@ -13,8 +13,8 @@ _RESERVED: Final = 4  # a quarter of the limit
 class UnreadBytes:
     """The bytes of all answers that the process is making or that clients have not read.
 
-    `limit_bytes`: from this total on, the process begins no page and no pull. A further quarter of the limit is
-    reserved for other answers, which are small. So slow readers of large answers do not block other clients.
+    `limit_bytes`: from this total on, the process begins no page and no pull. It still begins other answers, which are
+    small, until the total is a quarter above the limit. So slow readers of large answers do not block other clients.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -23,12 +23,12 @@ class UnreadBytes:
 
     @property
     def is_full(self) -> bool:
-        """Whether pages and pulls are refused."""
+        """Whether pages and pulls are refused: the total has reached `limit_bytes`."""
         return self._total_bytes >= self._limit_bytes
 
     @property
     def is_over(self) -> bool:
-        """Whether all requests are refused."""
+        """Whether all requests are refused: the total is a quarter above `limit_bytes`."""
         return self._total_bytes >= self._limit_bytes + self._limit_bytes // _RESERVED
 
     def add(self, size_bytes: int) -> None:

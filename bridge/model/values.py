@@ -39,10 +39,10 @@ class Draft:
     """A message to send. Has at most one of `delay_ms` and `deliver_at_ms`; with neither, or with a past instant, the
     message is due now.
 
-    `id` None: the bridge makes one. `ttl_ms` counts from the due moment. None in `ttl_ms` or `max_retry`: the topic's
-    default. `labels`: as one text, a line `key=value` for each. `of_wire`: a client of another queue's protocol sent
-    the message, and expects that the bridge can show its body. `max_wait_ms`: for `EXTEND`, the longest time from the
-    first send to the due moment.
+    `id` None: the bridge makes one. `ttl_ms`: the time to live in ms, from the due moment on. None in `ttl_ms` or
+    `max_retry`: the topic's default. `labels`: as one text, a line `key=value` for each. `of_wire`: a client of another
+    queue's protocol sent the message, and expects that the bridge can show its body. `max_wait_ms`: for `EXTEND`, the
+    longest time from the first send to the due moment.
     """
 
     topic: str
@@ -81,8 +81,8 @@ class Change:
     """The changes to a waiting message. A field that is None stays as it is. At most one of `delay_ms` and
     `deliver_at_ms` is set.
 
-    `envelope`: the whole new content. `ttl_ms` counts from the due moment. `labels`: as one text, a line `key=value`
-    for each.
+    `envelope`: the whole new content. `ttl_ms`: the new time to live in ms, from the due moment on. `labels`: as one
+    text, a line `key=value` for each; empty: no labels.
     """
 
     envelope: Envelope | None = None
@@ -120,8 +120,8 @@ class Release(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Backoff:
-    """The delays between failed deliveries. Either `steps_ms` in order, the last of them repeated; or from `first_ms`,
-    multiplied by `factor` each time, up to `max_ms`."""
+    """The delays between failed deliveries, in ms. Either `steps_ms` in order, the last of them repeated; or from
+    `first_ms`, multiplied by `factor` each time, up to `max_ms`."""
 
     steps_ms: tuple[int, ...] = ()
     first_ms: int = 0
@@ -192,8 +192,8 @@ class Effective(Policy):
 
     @property
     def jitter(self) -> float:
-        """The largest jitter that is added to a back-off, as a share of the back-off. 0 if the topic itself sets the
-        back-off."""
+        """The largest jitter that is added to a back-off, as a share of the back-off. 0 if the topic's own policy sets
+        the back-off."""
         return JITTER if self.own.backoff is None else 0.0
 
     def ttl_of(self, draft: Draft) -> int | None:

@@ -25,7 +25,7 @@ def key_of(secret: str) -> bytes:
     """Returns the key that a secret holds.
 
     Raises:
-        ValueError: the secret does not have the form in `SECRET_FORM`. The error does not show it.
+        ValueError: the secret does not have the form in `SECRET_FORM`. The error's text does not show the secret.
     """
     if not _SECRET.match(secret):
         raise ValueError(SECRET_FORM)
@@ -39,6 +39,7 @@ def webhook_id(topic: str, message_id: str, created_ms: int) -> str:
 
 
 def signatures(keys: Sequence[bytes], identity: str, timestamp_s: int, body: bytes) -> str:
-    """Returns the value of `webhook-signature`: one signature for each key."""
+    """Returns the value of `webhook-signature`: one signature for each key. `identity`: the `webhook-id`.
+    `timestamp_s`: the `webhook-timestamp`, in Unix seconds."""
     signed = b"%b.%d.%b" % (identity.encode(), timestamp_s, body)
     return " ".join(f"v1,{b64encode(digest(key, signed, 'sha256')).decode()}" for key in keys)

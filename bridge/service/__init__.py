@@ -1,1 +1,2 @@
-"""Implements the calls on messages and topics, one folder for each kind of call. Pure decisions are next to them."""
+"""Implements the calls on messages and topics, one folder for each kind of call. Each folder also has the pure
+functions that decide for these calls."""

@@ -32,11 +32,11 @@ class Actions:
 
     @asynccontextmanager
     async def recording(self, action: Callable[[], Action | None]) -> AsyncIterator[None]:
-        """Records the action that is done within the context. `action`: called at the end of the context; returns the
-        action, or None if there is nothing to record.
+        """Records the action that is done within the context, in the log and in Redis. `action`: called at the end of
+        the context; returns the action, or None if there is nothing to record.
 
-        If the context raises `Unavailable`, the action may be done in part, and is recorded as such. After any other
-        error the action was refused, and is not recorded.
+        If the context raises `Unavailable`, the action may be done in part. It is then recorded with `Action.done`
+        False. After any other error the action was refused, and is not recorded.
         """
         try:
             yield
@@ -59,7 +59,7 @@ class Actions:
             log.warning("operator.unrecorded", what=action.what, reason=str(error))
 
     async def add(self, action: Action) -> None:
-        """Records an action in Redis only.
+        """Records an action in Redis, but not in the log.
 
         Raises:
             StoreUnavailable: Redis did not answer; the action may be recorded.

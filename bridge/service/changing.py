@@ -48,8 +48,9 @@ class Changing:
         """Deletes a message for good, and returns it. If it is deleted already, the call also succeeds.
 
         `release`: Redis keeps only the tombstone, without the body. `created_ms`: deletes the message only if it was
-        created then. `seen`: deletes only this version (`Record.version`); empty: any. `waits`: if the message is just
-        being released, waits for its due moment and deletes it then.
+        created at this moment, in Unix ms; None: at any. `seen`: deletes only this version of the message
+        (`Record.version`); empty: any. `waits`: if the message is just being released, waits for its due moment, and
+        deletes it after that.
 
         Raises:
             NotFound: the topic has no message with this id.
@@ -89,21 +90,22 @@ class Changing:
         """Changes a waiting message, and returns it. The new due moment may be now.
 
         A move to a later moment, and other limits or labels, change only the record; the checkpoint holds the copy back
-        when it arrives. New content, or an earlier moment, publishes a new copy, which needs the whole content. A move
-        of an overdue message also publishes one, because the live copy may have been lost with its queue.
+        when it arrives. New content, or an earlier moment, publishes a new copy, which needs the whole content. If the
+        live copy is over a second overdue, it may have been lost with its queue. A move then also publishes a new copy,
+        if Redis keeps the body and the topic has checked release.
 
         Args:
             message: the message that the caller has read.
-            as_seen: refuses the change if the message has another version by now. Without it, concurrent changes that
-            need no new copy all succeed.
+            as_seen: refuses the change if the message may have another version by now. Without `as_seen`, concurrent
+                changes that need no new copy all succeed.
 
         Raises:
             NotFound: Redis has the message no longer.
-            Unavailable: a server did not answer; the message may be changed.
+            Unavailable: a server did not answer; the message may have been changed.
             InvalidRequest: the message would be due beyond the longest delay, or has had more deliveries than
                 `max_retry` allows.
-            NotAsSeen: somebody has changed the message since.
-            Conflict: the message no longer waits.
+            NotAsSeen: `as_seen` is set, and the message may have been changed since the caller read it.
+            Conflict: the message no longer waits. Or, without `as_seen`, a concurrent change has named a new copy.
             BodyNotKept: the change needs a new copy, and the body was neither given nor kept.
         """
         outcome = await self._change(message, change, as_seen=as_seen)
@@ -155,7 +157,8 @@ def releasing(record: Record, left_ms: int) -> Releasing:
 
 
 def not_as_seen(record: Record) -> NotAsSeen:
-    """Returns the error for a call that names another version of the message than `record`."""
+    """Returns the error for a call that names a version which the message no longer has. `record`: the present
+    record."""
     return NotAsSeen(
         f"the message was changed meanwhile: it is {record.state.label}; look it up again", state=record.state.label
     )
@@ -186,12 +189,14 @@ def change_step(
     only_later: bool = False,
 ) -> Step[ChangeVerdict]:
     """Decides how to change a waiting message. If the content stays and the live copy arrives early enough, only the
-    record changes. Otherwise a successor is published. Pure.
+    record changes. Otherwise a successor is published. A move also publishes one if the live copy is so late that it
+    may be lost, and the body is at hand. Pure.
 
-    `due_ms`: the new due moment in Unix ms; None: the due moment stays. `instant`: `due_ms` was given as an
-    instant, and not as a delay. `keep_body_max`: a body of more bytes is not kept in Redis. `seen`: the only version of
-    the record (`Record.version`) that the step may change; empty: any version. `only_later`: if the record's due moment
-    is not before `due_ms` when the step runs, the record's due moment stays.
+    `message`: as the caller read it. `now_ms`: the time by Redis' clock, in Unix ms. `due_ms`: the new due moment in
+    Unix ms; None: the due moment stays. `instant`: the client gave `due_ms` as an instant, and not as a delay.
+    `keep_body_max`: a body of more bytes is not kept in Redis. `seen`: the only version of the record
+    (`Record.version`) that the step may change; empty: any version. `only_later`: the step never makes the due moment
+    earlier than the record has it by then.
 
     Raises:
         BodyNotKept: the change needs a successor, and the body was neither given nor kept.

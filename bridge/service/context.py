@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
-    """The clients and settings of one pool. `tracing` None: deliveries are not traced."""
+    """The clients and settings of one pool. `pool`: the pool's name. `tracing` None: deliveries are not traced."""
 
     store: Store
     records: Records

@@ -1,5 +1,5 @@
-"""Finds out which topics exist, so that a read creates nothing, and wakes pulls that wait for a topic that is created
-meanwhile.
+"""Finds out which topics exist, so that no read creates a topic. Wakes pulls that wait for a missing topic once the
+topic is created.
 
 A topic exists if the list in Redis names it, or if RabbitMQ has its ready queue: Redis may have lost the list.
 """
@@ -37,7 +37,8 @@ class KnownTopics:
         self._found: Recent[str, bool] = Recent(_MOST_FOUND)  # topics that RabbitMQ has and the list has not
 
     async def of(self, topics: Sequence[str]) -> list[str]:
-        """Returns the given topics that exist, in order. Declares the queues of topics that the list names.
+        """Returns the given topics that exist, in order. Declares the queues of topics that the list names. If RabbitMQ
+        has a topic's queue but the list does not name the topic, first waits for the list, for a second at most.
 
         Raises:
             Unavailable: RabbitMQ or Redis is away.
@@ -84,8 +85,8 @@ class KnownTopics:
 
     @contextmanager
     def awaiting(self, missing: Collection[str]) -> Iterator[asyncio.Event]:
-        """Yields an event. Within the context, the event is set once the list names one of the missing topics, or by
-        `wake_all`."""
+        """Yields an event for one waiting pull. Within the context, the event is set once the list names one of the
+        missing topics, or by `wake_all`."""
         woken = asyncio.Event()
         self._polls[woken] = missing
         if missing and (self._looking is None or self._looking.done()):

@@ -9,7 +9,7 @@ from bridge.model.bulk import Failure, Target
 from bridge.model.message import Record
 
 BURST: Final = 50
-"""How many copies are published together. A burst of 250 made other messages 60 ms late."""
+"""The most copies that are published together. A burst of 250 made other messages 60 ms late."""
 
 Check = Callable[[], None]
 """A function that raises an error if the caller may change no more messages, for example because its lease has
@@ -20,7 +20,8 @@ Results = dict[Target, Failure | None]
 
 
 def is_of(target: Target, record: Record) -> bool:
-    """Whether the record still belongs to the target's message. A new message may have taken the id by now."""
+    """Whether the record still belongs to the target's message, as the creation moment tells. A new message may have
+    taken the id by now."""
     return record.created_ms == target.created_ms
 
 

@@ -164,7 +164,7 @@ class Service:
         self._loops.append(loop)
 
     def report(self, watch: Watching) -> None:
-        """Makes the watch's findings part of the health."""
+        """Makes the findings of the loop that inspects RabbitMQ and Redis part of the health."""
         self._watch = watch
 
     @property

@@ -40,7 +40,8 @@ class Settling:
         self._unacked = unacked
 
     async def ack_receipts(self, topic: str, receipt_texts: Sequence[str]) -> list[AckResult]:
-        """Acks leases by their receipts. The result for an unreadable receipt is `UNKNOWN`.
+        """Acks leases by their receipts, and returns the results in order. The result for an unreadable receipt is
+        `UNKNOWN`.
 
         Raises:
             StoreUnavailable: some leases may be acked.
@@ -55,8 +56,8 @@ class Settling:
         return [AckResult(id=None, verdict=AckVerdict.UNKNOWN) if lease is None else next(acked) for lease in leases]
 
     async def ack_delivered(self, topic: str, message_ids: Sequence[str]) -> list[AckResult]:
-        """Acks the live messages of these ids, leased or not, if a consumer may have received them. The result for a
-        message that waits for its first delivery is `NOT_LEASED`.
+        """Acks the live messages of these ids, leased or not, if a consumer may have received them. Returns the results
+        in order. The result for a message that waits for its first delivery is `NOT_LEASED`.
 
         Raises:
             StoreUnavailable: some messages may be acked.
@@ -64,8 +65,8 @@ class Settling:
         return await self._ack(topic, [(message_id, "delivered", None) for message_id in message_ids])
 
     async def ack_ids(self, topic: str, message_ids: Sequence[str]) -> list[AckResult]:
-        """Acks the live messages of these ids, leased or not, even if no consumer has received them. Clients of other
-        queues' wires need this.
+        """Acks the live messages of these ids, leased or not, even if no consumer has received them. Returns the
+        results in order. Clients of other queues' wires need this.
 
         Raises:
             StoreUnavailable: some messages may be acked.
@@ -73,10 +74,11 @@ class Settling:
         return await self._ack(topic, [(message_id, None, None) for message_id in message_ids])
 
     async def ack(self, topic: str, message_id: str, receipt: str | None) -> Message:
-        """Acks one message and returns it. Without a receipt, it acks the live message, leased or not, if a consumer
-        may have received it.
+        """Acks one message and returns it. `receipt` None: acks the live message, leased or not, if a consumer may have
+        received it.
 
         Raises:
+            InvalidRequest: the text is not a receipt, or it is the receipt of another message.
             NotFound: the topic has no message with this id.
             LeaseEnded: the lease of the receipt has ended.
             StoreUnavailable: Redis did not answer.
@@ -101,13 +103,14 @@ class Settling:
         self, topic: str, message_id: str, *, receipt: str | None, delay_ms: int | None, reason: str | None
     ) -> Message:
         """Gives a leased message back, so that it is delivered again after `delay_ms`. `delay_ms` None: after the
-        topic's back-off.
+        topic's back-off. `receipt` None: whatever its lease. `reason`: why, in the client's words.
 
         A message whose retries are used up becomes a dead letter. If Redis did not keep the body, the message comes
         back when its lease would have ended, at the earliest. If its retries are also used up, it stays leased until
         then, and then becomes a dead letter.
 
         Raises:
+            InvalidRequest: the text is not a receipt, or it is the receipt of another message.
             NotFound: the topic has no message with this id.
             LeaseEnded: the lease of the receipt has ended.
             Unavailable: a server did not answer.
@@ -118,8 +121,8 @@ class Settling:
 
     async def nack_leased(self, leased: Leased, *, delay_ms: int, reason: str | None, counted: bool = True) -> Message:
         """Nacks a message that the caller has just leased. Publishes the successor with the body in `leased`, even if
-        Redis did not keep the body. `delay_ms`: the time until the next delivery. `counted` False: the delivery uses up
-        no retry.
+        Redis did not keep the body. `delay_ms`: the time until the next delivery. `reason`: why, in the caller's words.
+        `counted` False: the delivery uses up no retry.
 
         Raises:
             LeaseEnded: the lease has ended.
@@ -152,9 +155,10 @@ class Settling:
 
     async def extend(self, topic: str, message_id: str, *, receipt: str | None, lease_ms: int) -> Message:
         """Makes a lease last for at least `lease_ms` from now, and returns the message. A lease that already lasts
-        longer does not change.
+        longer does not change. `receipt` None: extends the present lease of the message.
 
         Raises:
+            InvalidRequest: the text is not a receipt, or it is the receipt of another message.
             NotFound: the topic has no message with this id.
             LeaseEnded: the lease of the receipt has ended.
             StoreUnavailable: Redis did not answer.

@@ -26,8 +26,8 @@ _UNREADY_EVERY_S: Final = 1.0
 
 
 class Notices:
-    """Sends the notices of one process. `watchdog_s`: if systemd watches the service, it restarts the service after
-    this many seconds without WATCHDOG=1."""
+    """Sends the notices of one process to systemd. `watchdog_s`: if systemd watches the service, systemd restarts the
+    service after this many seconds without WATCHDOG=1."""
 
     def __init__(self, send: Callable[[bytes], object], watchdog_s: float) -> None:
         self.watchdog_s = watchdog_s
@@ -60,7 +60,7 @@ class Notices:
         self.status("stopping")
 
     def status(self, text: str) -> None:
-        """Sends one line for `systemctl status`, if it has changed."""
+        """Sends one line for `systemctl status`, if the text has changed."""
         text = " ".join(text.split())[:_LONGEST_STATUS]
         if text != self._status:
             self._status = text
@@ -75,10 +75,10 @@ class Notices:
 
 
 class Reporter:
-    """Reports the state of one process, from its first answer to its end.
+    """Reports the state of one process to systemd, from the process's first answer to its end.
 
     A process is alive while its event loop turns and the task of every loop runs. A server that is away does not make
-    it dead: a restart would not help, and the status names the server.
+    the process dead: a restart would not help, and the status names the server.
     """
 
     def __init__(self, pools: Pools, notices: Notices) -> None:

@@ -36,8 +36,9 @@ class Changes:
         self._letters = DeadLetters(context)
 
     async def run(self, bulk: Bulk, targets: Sequence[Target], check: Check) -> Results:
-        """Carries out the action of `bulk` on the targets, which belong to this pool. `check`: called before each burst
-        of changes; it raises an error to stop them.
+        """Carries out the action of `bulk` on the targets, which belong to this pool. Returns for each target why it
+        could not be changed; None if it was changed. `check`: called before each burst of changes; it raises an error
+        to stop them.
 
         Raises:
             Unavailable: a server did not answer, and some targets may be changed. Run it again with the same targets.
@@ -58,8 +59,8 @@ class Changes:
         return results
 
     async def records(self, named: Sequence[tuple[str, str]]) -> list[Outcome[WeighVerdict]]:
-        """Reads records by topic and id, without bodies. `extra` in the outcomes: the size of the kept envelope in
-        Redis, in bytes.
+        """Reads records without bodies. `named`: topic and id of each message. Returns an outcome for each, in order.
+        Its `extra` is the size in bytes of the envelope that Redis keeps.
 
         Raises:
             StoreUnavailable: Redis did not answer.

@@ -22,7 +22,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class Work:
-    """An operation that this process works on. `portion`: the messages to change next. `cursor`: where to search for
+    """An operation that this process works on. `who`: the id of the token that began it, or a word for a caller without
+    a token. `progress`: the counts so far. `portion`: the messages to change next. `cursor`: where to search for
     further messages; None: from the beginning. `is_last`: there are no further messages. `is_noted`: Redis has the
     portion and the cursor."""
 
@@ -37,8 +38,8 @@ class Work:
 
 
 MOST_TRIES: Final = 5
-"""How often a portion is begun at most. If none of these tries ends the portion, the operation fails. Otherwise it
-would hold up other operations for ever."""
+"""How often a portion is begun at most. If none of these tries ends the portion, the operation fails. Otherwise such an
+operation would hold up the others for ever."""
 _VERSION: Final = 2
 """The version of the stored request. A bridge that does not know the version must not guess which messages are
 meant."""
@@ -54,8 +55,8 @@ class Operations:
         self._stored = StoredOperations(context.store, context.records.keys)
 
     async def begin(self, bulk: Bulk, who: str, matched: int) -> BulkOperation | None:
-        """Begins a bulk operation, and returns it. None: too many operations run. `who`: the id of the caller's token,
-        or a word for a caller without a token. `matched`: how many messages match.
+        """Begins a bulk operation, and returns it. None: `MOST_RUNNING` operations run already. `who`: the id of the
+        caller's token, or a word for a caller without a token. `matched`: how many messages match.
 
         Raises:
             StoreUnavailable: Redis did not answer; the operation may have begun.
@@ -70,7 +71,8 @@ class Operations:
         """Returns one operation.
 
         Raises:
-            NotFound: there is no operation of this id, or Redis no longer keeps it.
+            NotFound: there is no operation of this id, Redis no longer keeps it, or this version of the bridge can't
+                read it.
             StoreUnavailable: Redis did not answer.
         """
         stored = await self._stored.get(operation_id)
@@ -97,10 +99,12 @@ class Operations:
         return OperationPage(items, make_cursor(items[-1].created_ms, items[-1].id) if more else None)
 
     async def cancel(self, operation_id: str) -> BulkOperation:
-        """Cancels a running operation. The process that works on it still ends the portion that it has begun.
+        """Cancels an operation, and returns it. An operation that has ended stays as it is. The process that works on a
+        cancelled operation still ends the portion that it has begun.
 
         Raises:
-            NotFound: there is no operation of this id, or Redis no longer keeps it.
+            NotFound: there is no operation of this id, Redis no longer keeps it, or this version of the bridge can't
+                read it.
             StoreUnavailable: Redis did not answer.
         """
         if not await self._stored.cancel(operation_id):
@@ -108,8 +112,8 @@ class Operations:
         return await self.get(operation_id)
 
     async def take(self) -> Work | None:
-        """Leases an operation that no process works on. None: there is no such operation, or the leased operation could
-        not go on and was ended.
+        """Leases an operation that no process works on. None: there is no such operation. Or the leased operation was
+        cancelled, or could not go on and was ended as failed.
 
         Raises:
             Lost: another process has taken over the operation.
@@ -146,8 +150,8 @@ class Operations:
         return work
 
     async def save(self, work: Work, ended: OperationState | None = None, reason: str = "") -> bool:
-        """Saves the work and extends its lease. `ended`: the final state; None: the operation goes on. `reason`: why it
-        failed. Returns False if the operation has ended.
+        """Saves the work, and extends its lease. Returns whether the operation goes on; False: it has ended, now or by
+        a cancel. `ended`: the final state; None: the operation is to go on. `reason`: why the operation failed.
 
         Raises:
             Lost: another process has taken over the operation.

@@ -28,11 +28,13 @@ _EVERYTHING: Final = Filter()
 def bulk_of(
     action: BulkAction, wanted: Filter, reach: Reach, *, began_ms: int, moment: Moment = NO_MOMENT, most: int | None
 ) -> Bulk:
-    """Returns the action on the messages that match `wanted`.
+    """Returns the action on the messages that match `wanted`. `reach`: the topics that the caller may use. `began_ms`:
+    when the action began, in Unix ms. `moment`: the new due moment. `most`: change only the first `most` messages, by
+    due moment; None: all.
 
     Raises:
-        InvalidRequest: the filter is empty, it names a state that the action can't take, or the messages would be due
-            beyond the longest delay.
+        InvalidRequest: the filter is empty, it asks for states that the action can't change, or the messages would be
+            due beyond the longest delay.
     """
     if wanted == _EVERYTHING:
         raise InvalidRequest.of(

@@ -57,9 +57,11 @@ class DeadLetters:
         self._lookup = Lookup(context)
 
     async def replay(self, targets: Sequence[Target], check: Check, decide: Decide | None = None) -> Results:
-        """Makes dead letters due again. A dead letter that another call has replayed since it was found also counts as
-        replayed. `check`: called before each burst of publishes; raises an error to stop the call. `decide`: builds the
-        step for each dead letter; None: `Letters.replay` builds it.
+        """Makes dead letters due again. Returns for each target why it could not be replayed; None if it was replayed.
+        A dead letter that another call has replayed since it was found also counts as replayed.
+
+        `check`: called before each burst of publishes; raises an error to stop the call. `decide`: builds the step for
+        each dead letter; None: `Letters.replay` builds it.
 
         Raises:
             Unavailable: a server did not answer; some dead letters may be replayed.
@@ -84,8 +86,9 @@ class DeadLetters:
         return settled
 
     async def drop(self, targets: Sequence[Target], check: Check) -> Results:
-        """Drops dead letters. A dead letter that is already deleted counts as dropped. `check`: called before each
-        burst of changes; raises an error to stop the call.
+        """Drops dead letters. Returns for each target why it could not be dropped; None if it was dropped. A dead
+        letter that is already deleted counts as dropped. `check`: called before each burst of changes; raises an error
+        to stop the call.
 
         Raises:
             Unavailable: a server did not answer; some dead letters may be dropped.

@@ -1,7 +1,7 @@
 """Lists, replays and drops dead letters.
 
-Until a dead letter is replayed or dropped, it stays in its queue. The queue is `dead.<topic>`, or `delay.unroutable`
-for a message that its target did not take.
+Until a dead letter is replayed or dropped, it stays in its queue. The queue is `dead.<topic>`. A message that its
+target exchange did not take is in `delay.unroutable`.
 """
 
 from __future__ import annotations
@@ -62,11 +62,14 @@ class Dead:
         self._ending = False
 
     def end_sweeps(self) -> None:
-        """Ends each `replay_many` and `drop_many` before its next group, because the process is about to end."""
+        """Ends each `replay_many` and `drop_many` with the error `Stopping`, before it takes further dead letters. The
+        process is about to end."""
         self._ending = True
 
     async def page(self, topic: str, *, limit: int, cursor: str | None) -> Page:
-        """Lists dead letters by due moment. Leaves out messages that ended because their time to live passed.
+        """Returns a page of dead letters by due moment. Messages that ended because their time to live passed are left
+        out, so a page may have fewer than `limit`. `cursor`: the `next_cursor` of the previous page; None: the first
+        page.
 
         Raises:
             InvalidRequest: no page gave this cursor.
@@ -89,7 +92,7 @@ class Dead:
             raise NotFound(f"there is no topic {topic!r}")
 
     async def size(self, topic: str) -> int:
-        """Returns how many messages are ready in the topic's dead-letter queue; 0 if there is no such queue.
+        """Returns how many messages RabbitMQ counts as ready in the queue `dead.<topic>`; 0 if there is no such queue.
 
         Raises:
             BrokerUnavailable: RabbitMQ is away, or does not answer in time.
@@ -100,7 +103,7 @@ class Dead:
             return 0
 
     async def head(self, topic: str) -> str | None:
-        """Returns the id of the first dead letter in the topic's own dead-letter queue, with which `replay_many` and
+        """Returns the present id of the first dead letter in the queue `dead.<topic>`, with which `replay_many` and
         `drop_many` begin. None: this queue is empty or missing.
 
         Raises:
@@ -152,14 +155,15 @@ class Dead:
     async def replay_many(
         self, topic: str, limit: int, *, max_retry: int | None = None, ttl_ms: int | None = None
     ) -> int:
-        """Replays up to `limit` dead letters, the oldest first, and returns how many it replayed. Unless the topic is
-        paused, it then waits, for a second at most, until a pull can find the last replayed messages.
+        """Replays up to `limit` dead letters, and returns how many it replayed. First come those in `dead.<topic>`,
+        then those in `delay.unroutable`, the oldest first. Unless the topic is paused, the call then waits, for a
+        second at most, until a pull can find the last replayed messages.
 
         `max_retry`: the retry limit of the replayed messages; None: their limit stays. `ttl_ms`: the time to live of
         the replayed messages in ms, from now on; None: for ever.
 
         Raises:
-            Unavailable: a server did not answer; some dead letters may be replayed.
+            Unavailable: a server did not answer, or the process is about to end. Some dead letters may be replayed.
         """
 
         to_topic: list[Copy] = []
@@ -194,10 +198,11 @@ class Dead:
         return Message(record=settled.outcome.found, envelope=None)
 
     async def drop_many(self, topic: str, limit: int) -> int:
-        """Drops up to `limit` dead letters, the oldest first, and returns how many it dropped.
+        """Drops up to `limit` dead letters, and returns how many it dropped. First come those in `dead.<topic>`, then
+        those in `delay.unroutable`, the oldest first.
 
         Raises:
-            Unavailable: a server did not answer; some dead letters may be dropped.
+            Unavailable: a server did not answer, or the process is about to end. Some dead letters may be dropped.
         """
         outcomes = await self._sweep(topic, limit, self._letters.drop)
         # Redis has no record of an unknown dead letter, but its copy is dropped.

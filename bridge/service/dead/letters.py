@@ -33,7 +33,8 @@ class Letters:
         self._records = context.records
 
     def of(self, topic: str, taken: Taken, policy: Effective) -> Copy:
-        """Reads a dead letter, and fills in retries and time to live if an AMQP client left them out."""
+        """Reads a dead letter out of its delivery. If an AMQP client left out retries or time to live, `policy` gives
+        them."""
         return completed(self.copy(topic, taken), policy)
 
     def copy(self, topic: str, taken: Taken) -> Copy:

@@ -13,7 +13,7 @@ from bridge.service.reading.lookup import Lookup
 from bridge.store import pages
 
 MOST: Final = 10
-"""The most topics that are reported. Then the search ends."""
+"""The most topics that are reported. After that many, the search ends."""
 
 _TOPICS_AT_ONCE: Final = 100
 _LOOKED_AT: Final = 10
@@ -31,8 +31,9 @@ class QueuelessDeadLetters:
         self._lookup = Lookup(context)
 
     async def findings(self, topics: Sequence[str]) -> list[Finding]:
-        """Returns a finding for each of the first ten topics whose dead letters have no queue. Asks RabbitMQ only about
-        topics that have dead letters, as RabbitMQ logs each question about a missing queue as an error.
+        """Returns a finding for each topic of `topics` whose dead letters have no queue, at most for the first ten
+        (`MOST`). Asks RabbitMQ only about topics that have dead letters, as RabbitMQ logs each question about a missing
+        queue as an error.
 
         Raises:
             Unavailable: RabbitMQ or Redis is away.

@@ -1,9 +1,9 @@
 """Finds the present ids of dead letters whose ids new messages have taken. Pure.
 
-The script that begins the new message gives the dead letter's record a new id (`aside_id`). The copy in the dead-letter
-queue keeps the first id. If a client then sends a message under this new id, the record moves to the next id. So a
-process that takes the copy looks under each of the dead letter's `possible_ids`, in order. A record moves only
-forwards, so the process can't miss it.
+The script that makes the new message's record gives the dead letter's record a new id (`aside_id`). The copy in the
+dead-letter queue keeps the first id. If a client then sends a message under this new id, the dead letter's record gets
+the next id. So a process that takes the copy looks under each of the dead letter's `possible_ids`, in order. A record
+never gets an earlier one of these ids again, so the process can't miss it.
 
 If none of these ids leads to the dead letter's own record, the other records under these ids decide (`Sight`). The copy
 is acknowledged only if they prove that the dead letter was replayed or dropped. If they prove nothing, Redis has lost
@@ -25,8 +25,8 @@ from bridge.store.messages.records import Records
 from bridge.store.messages.verdicts import DropVerdict, LookVerdict, ReplayVerdict
 
 DeadLetterVerdict = DropVerdict | ReplayVerdict | LookVerdict
-"""The verdicts of calls about a dead letter. A `LookVerdict` is the last answer if the dead letter was settled
-before."""
+"""The verdicts of calls about a dead letter. It is a `LookVerdict` if the last call was a look-up: then the dead letter
+was settled before, or can't be settled yet."""
 
 Decide = Callable[[Copy], Step[DeadLetterVerdict]]
 """A function that returns the step to settle a dead letter. Its argument: the copy, with the dead letter's present
@@ -34,7 +34,8 @@ id."""
 
 
 def is_settled(verdict: DeadLetterVerdict) -> bool:
-    """Whether the verdict says that the dead letter was replayed or dropped."""
+    """Whether the verdict says that the call has replayed or dropped the dead letter. False if the call dropped a copy
+    whose record Redis has lost."""
     match verdict:
         case DropVerdict.DROPPED | ReplayVerdict.REPLAYED:
             return True
@@ -55,10 +56,11 @@ class Sight(Enum):
     PASSED = auto()
     """The dead letter was replayed or dropped: the record is of its message, and names a later copy or has ended."""
     AHEAD = auto()
-    """The record names an earlier copy of the message. A process is about to name the dead letter, or died before it
-    did."""
+    """The record names an earlier copy of the message. A process is about to name the dead letter's copy, or died
+    before it named the copy."""
     LATER = auto()
-    """The record is of another message, which took the id after the dead letter had moved on or was settled."""
+    """The record is of another message. That message took the id after the dead letter's record had got its next id, or
+    after the dead letter was settled."""
     OTHER = auto()
     """The record is of another message, and says nothing about the dead letter."""
     NONE = auto()
@@ -93,8 +95,8 @@ def search_then_settle(records: Records, letter: Copy, decide: Decide) -> Work[D
     the dead letter's id; the record then has another id.
 
     `letter`: the copy in the dead-letter queue, which keeps the first id. `decide`: returns the step that settles the
-    dead letter under the id found. If the records do not show yet whether it may be settled, the delivery stays
-    unacknowledged (`Held`).
+    dead letter under the id that the record has. If the records do not show yet whether it may be settled, the delivery
+    stays unacknowledged (`Held`).
     """
     return _Look(_Search(records, letter, decide, possible_ids(letter)), 0)
 

@@ -12,8 +12,8 @@ from bridge.model.part_state import Failed, Ok, PartState, Starting, Waiting
 
 
 class Watching(Protocol):
-    """The latest findings of the watch about RabbitMQ and Redis. `broken`: the findings that break a promise.
-    `policies`: says whether the watch reads RabbitMQ's policies."""
+    """The latest findings of the loop that inspects RabbitMQ and Redis (`loops/watch.py`). `broken`: the findings that
+    break a promise. `policies`: a text that says whether the loop checks RabbitMQ's policies."""
 
     @property
     def findings(self) -> Sequence[Finding]: ...
@@ -39,8 +39,8 @@ NOT_WATCHED: Final[Watching] = _NotWatched()
 class Health:
     """The health of one process or pool. `ok`: a send would succeed now, and no finding breaks a promise; False while
     the process stops. `parts`: the state of the broker, the store and each loop, by name: "ok", or the reason why not.
-    While the process stops, `process` is a part too. `findings`: what an operator should look at. `policies`: says
-    whether the watch reads RabbitMQ's policies."""
+    While the process stops, `process` is a part too. `findings`: faults that an operator should look at. `policies`: a
+    text that says whether the watch checks RabbitMQ's policies."""
 
     ok: bool
     parts: Mapping[str, str]
@@ -69,7 +69,7 @@ def serves(part: str, state: PartState) -> bool:
 
 
 def failures(states: Mapping[str, PartState]) -> list[Finding]:
-    """Returns a finding for each loop that fails. `states`: the states of loops by name."""
+    """Returns a finding for each loop whose state is `Failed`. `states`: the states of loops by name."""
     return [
         Finding(
             "warning" if serves(part, state) else "error",
@@ -82,7 +82,8 @@ def failures(states: Mapping[str, PartState]) -> list[Finding]:
 
 
 def merge_workers(own: Health, others: Mapping[str, Any]) -> Health:
-    """Returns the health of all worker processes together. It is `ok` only if the health of each process is.
+    """Returns the health of all worker processes of one `serve` together. It is `ok` only if every process answered and
+    the health of each is `ok`.
 
     Args:
         own: the health of this process.

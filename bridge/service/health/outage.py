@@ -10,7 +10,8 @@ import structlog
 log = structlog.get_logger(__name__)
 
 HOLD_S: Final = 5.0
-"""How long a server must work before its outage counts as ended. So a server that comes and goes fills no log."""
+"""How long a server must work before its outage counts as ended. So a server that goes away again and again does not
+fill the log."""
 
 
 class Outage:

@@ -42,8 +42,8 @@ class _Run:
 
 class Probed:
     """Probes one server. Callers share a probe, and a good result serves later callers for half a second. So while all
-    is well there are at most two probes a second. A bad result serves only callers that asked before its probe began:
-    since then the server may have come back."""
+    is well there are at most two probes a second. A bad result serves only callers that asked before its probe began.
+    For any later caller the server may have come back."""
 
     def __init__(
         self,
@@ -68,8 +68,8 @@ class Probed:
 
     async def result(self) -> Probe:
         """Returns a good result that is at most half a second old, if no call has failed or timed out since its probe
-        began. Otherwise returns the result of a probe that began after this call. Takes no longer than a send may take.
-        Passes the result to `outage`."""
+        began. Otherwise returns the result of a probe that began after this call. Waits no longer than a send may take
+        (`within_s`). Passes the result to `outage`, which logs outages."""
         asked_s = monotonic()
         by_s = asked_s + self._within_s
         run = self._latest

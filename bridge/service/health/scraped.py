@@ -22,8 +22,8 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The numbers of messages in one pool: by topic, and in the bridge's own queues. `whole`: every server that was
-    asked has answered."""
+    """The numbers of messages in one pool. `topics`: by topic's name. `queues`: in each of the bridge's own queues.
+    `whole`: every server that was asked has answered."""
 
     topics: Mapping[str, TopicState]
     queues: Sequence[QueueDepth]
@@ -64,7 +64,7 @@ class Scraped:
             CLOCK_SKEW.remove(self._store_part)
 
     def show_findings(self, findings: Sequence[Finding]) -> None:
-        """Sets the metric of the findings."""
+        """Sets the metric that counts findings by severity. `findings`: the present findings of this pool."""
         for severity in ("error", "warning"):
             # The gauge is shared with other pools.
             before, now = (sum(one.severity == severity for one in some) for some in (self._findings, findings))

@@ -56,7 +56,8 @@ class Loop(Protocol):
 
 
 class Status:
-    """Keeps the state of one loop. It logs each outage once and each kind of error once, and counts all errors."""
+    """Keeps the state of one loop. It logs an outage once, and each kind of error once until the loop has recovered. It
+    counts all errors."""
 
     def __init__(self, name: str, *, state: PartState = STARTING, retry_s: float = 1.0) -> None:
         """`state`: the first state. `retry_s`: the pause in seconds before the next try while a server is away."""
@@ -97,8 +98,8 @@ class Status:
         self._recover()
 
     def mended(self, items: Iterable[str]) -> None:
-        """Sets the state after these messages went well: a bug that concerned one of them is gone. `items`: message
-        ids; iterated only after a bug."""
+        """Sets the state after these items went well: a bug that concerned one of them is gone. `items`: the ids of
+        messages, or the names of schedules, as `failed` got them; iterated only after a bug."""
         if not len(self._at_fault):
             return
         for item in items:
@@ -122,8 +123,8 @@ class Status:
             self._is_warned, self._warned_s = True, now_s
 
     def failed(self, error: BaseException, *, item: str = "", **what: object) -> None:
-        """Sets the state after the loop met a bug, and logs the bug. `item`: the id of the message that the bug
-        concerns; empty: it concerns none. `what`: further fields of the log line."""
+        """Sets the state after the loop met a bug, and logs the bug. `item`: the message's id or the schedule's name
+        that the bug concerns; empty: it concerns none. `what`: further fields of the log line."""
         if item:
             self._at_fault.note(item, None)
             what["id"] = item

@@ -27,7 +27,7 @@ from bridge.store.messages.verdicts import WeighVerdict
 AT_ONCE: Final = 1_000
 """The most messages that a call changes itself. For more messages it begins an operation."""
 PORTION: Final = 250
-"""How many messages are changed together. Other calls get their turns between two portions."""
+"""The most messages that are changed together. Other calls get their turns between two portions."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,8 +42,8 @@ class Portion:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Applied:
     """The result of `BulkActions.apply`. `matched`: how many messages match. `progress`: how many messages the call
-    itself has changed. `operation`: the operation that changes the messages; None: the call has changed them itself, or
-    was a dry run."""
+    itself has changed, and how many it could not change. `operation`: the operation that changes the messages; None:
+    the call has changed them itself, or was a dry run."""
 
     matched: int
     progress: Progress
@@ -68,12 +68,13 @@ class BulkActions:
         return max(int(store.clock.latest_ms() or store.clock.now_ms()) + 1 for store in stores)
 
     async def apply(self, bulk: Bulk, *, who: str, dry_run: bool) -> Applied:
-        """Counts the messages that match and changes them, or begins an operation that changes them. `who`: the id of
-        the caller's token, or a word for a caller without a token. `dry_run`: only counts.
+        """Counts the messages that match. Changes them if they are at most `AT_ONCE`; otherwise begins an operation
+        that changes them. `who`: the id of the caller's token, or a word for a caller without a token. `dry_run`: only
+        counts.
 
         Raises:
             NotFound: the filter names one topic, and that topic does not exist.
-            Conflict: too many operations run.
+            Conflict: the call would begin an operation, and `MOST_RUNNING` operations run already.
             Unavailable: a server did not answer; some messages may be changed.
         """
         first, matched = await self._matching(bulk)
@@ -87,8 +88,8 @@ class BulkActions:
         return Applied(matched=matched, progress=progress)
 
     async def portion(self, bulk: Bulk, cursor: str | None, limit: int = PORTION) -> Portion:
-        """Finds the next messages that match, by due moment. A portion before the last may have fewer messages than
-        `limit`, or none.
+        """Finds the next messages that match, by due moment. `cursor`: the `cursor` of the previous portion; None: the
+        first portion. A portion before the last may have fewer messages than `limit`, or none.
 
         Raises:
             NotFound: the filter names one topic, and that topic does not exist.
@@ -98,8 +99,9 @@ class BulkActions:
         return Portion(targets=await self._targets(bulk, page.items), cursor=page.next_cursor)
 
     async def run(self, bulk: Bulk, targets: Sequence[Target], check: Check = lambda: None) -> Progress:
-        """Carries out the action on these messages. A message that is already changed counts as done. `check`: called
-        before each burst of changes; it raises an error to stop them.
+        """Carries out the action on these messages, and returns how many it has changed. A message that is already
+        changed counts as changed by this call. `check`: called before each burst of changes; it raises an error to stop
+        them.
 
         Raises:
             Unavailable: a server did not answer, and some messages may be changed. Run it again with the same messages.

@@ -26,8 +26,9 @@ class DueBins:
 
 
 def due_bins(by_due: Sequence[int]) -> DueBins:
-    """Returns the bins of waiting messages. `by_due`: the number of overdue messages, then of messages due before each
-    edge of `EDGES_MS`, then of all later ones.
+    """Returns the bins of waiting messages. `by_due`: first the number of overdue messages. Then, for each edge of
+    `EDGES_MS`, the number of messages due before this edge and not before the previous edge. Last, the number of
+    messages due later than all edges.
 
     The hour's first bin includes the whole minute, and the day's first bin includes the whole hour.
     """

@@ -1,6 +1,6 @@
 """Merges the indexes of many topics into one sorted list, and asks for few entries beyond those that it needs. Pure.
 
-The caller reads each index in portions. An entry can be taken when every index was read up to the entry's position.
+The caller reads each index in portions. An entry can be taken once every index was read up to the entry's position.
 Before that, an unread entry of another index may be earlier.
 """
 
@@ -18,18 +18,20 @@ Position = tuple[int, str, str]
 
 BELOW_IDS, ABOVE_IDS = "\x01", "\x7f"  # every id is between them
 A_ROUND: Final = 2_000
-"""The most entries that one round reads. With more indexes than this, a round reads one entry of each index."""
+"""The most entries that the requests of one call of `Merge.asks` read together. With more indexes than this, each
+request reads one entry."""
 
 CALL_COST: Final = 20
-"""The cost of one call about an index, beside the cost of the entries that it reads. The unit of cost is the reading of
-one entry."""
+"""The cost of one call to Redis about an index, beside the cost of the entries that it reads. The unit of cost is the
+reading of one entry."""
 
 MOST_COST: Final = 20_000
 """The cost after which a page ends, however few messages it has. The first call about each index does not count."""
 
 
 class Index(NamedTuple):
-    """One bucket of one topic. Its entries in all wanted states count as one index."""
+    """One of the buckets into which Redis splits the index of a topic. Its entries in all wanted states count as one
+    index."""
 
     topic: str
     bucket: int
@@ -46,8 +48,8 @@ class Ask:
 
 class Merge:
     """Merges the indexes for one page of a search. `behind`: the position where the previous page ended; None: this is
-    the first page. `a_call`: the most entries that one call reads. `position`: where this page ends so far. `looked`:
-    how many entries were read."""
+    the first page. `a_call`: the most entries that one call reads. `position`: where this page ends so far; None: at
+    the beginning. `looked`: how many entries were read."""
 
     def __init__(self, indexes: Iterable[Index], order: Order, behind: Position | None, *, a_call: int) -> None:
         self._descends = order is Order.DESC
@@ -86,7 +88,7 @@ class Merge:
         return [Ask(index, self._cursor(index, reached), limit) for index, reached in short]
 
     def add(self, ask: Ask, part: Part) -> None:
-        """Takes the answer to a request of `asks`."""
+        """Adds the entries that one request of `asks` has read. `part`: the answer of Redis to this request."""
         topic = ask.index.topic
         self.looked += part.looked
         self._known += [Found(topic, message_id, due_ms, state) for due_ms, message_id, state in part.entries]
@@ -99,8 +101,8 @@ class Merge:
     def take(self, most: int) -> list[Found]:
         """Returns the next entries in order, up to `most`, as far as no unread entry can come before them.
 
-        Moves `position` behind the returned entries. If the call returns all entries that can be taken now, `position`
-        moves on to the point up to which every index was read. So the next page does not read the entries before this
+        Then sets `position` to the last returned entry. If the call returns all entries that can be taken now, sets
+        `position` to the point up to which every index was read. So the next page does not read the entries before this
         point again.
         """
         self._known.sort(key=position_of, reverse=self._descends)

@@ -1,4 +1,4 @@
-"""Samples the figures of all pools, about every two seconds at most, however many clients look at them.
+"""Samples the figures of all pools, at most once in about two seconds, however many clients look at them.
 
 After a sample the sampler rests for nine times as long as Redis took to count, but for ten seconds at most. So a large
 number of topics slows down the sampling, and not Redis. The wait for a server that does not answer does not lengthen
@@ -34,9 +34,9 @@ _LATENESS_OVER_S: Final = 60.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicFigures:
-    """The messages of one topic. `oldest_overdue_ms`: for how long the oldest waiting message has been due; 0: none is
-    overdue, or the topic is paused. `oldest_ready_ms`: for how long the oldest ready message has been due; 0: there is
-    none."""
+    """The messages of one topic. `by_state`: how many, by the state's label. `oldest_overdue_ms`: for how long the
+    oldest waiting message has been due; 0: none is overdue, or the topic is paused. `oldest_ready_ms`: for how long the
+    oldest ready message has been due; 0: there is none."""
 
     by_state: Mapping[str, int]
     due: DueBins
@@ -48,9 +48,9 @@ class TopicFigures:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
     """The figures of one moment. `at_ms`: when the servers were asked, in Unix ms. `missing`: the pools whose Redis did
-    not answer. `rates`: messages a second, by step and then by topic; None in the first sample. `lateness`: how late
-    the releases of about the last minute were; None in the first sample. `queues`: the numbers of messages in the
-    bridge's own queues; None if a RabbitMQ did not answer."""
+    not answer. `rates`: messages a second, by counter (`flow.STEPS`, such as `released`) and then by topic; None in the
+    first sample. `lateness`: how late the releases of about the last minute were; None in the first sample. `queues`:
+    the numbers of messages in the bridge's own queues; None if a RabbitMQ did not answer."""
 
     at_ms: int
     health: Health
@@ -78,7 +78,7 @@ class Overview:
         self._stopping = asyncio.Event()
 
     async def sample(self) -> Sample:
-        """Returns the latest sample, or takes a new one if the rest after the latest has passed."""
+        """Returns the latest sample, or takes a new one if the rest after the latest sample is over."""
         async with self._one_at_a_time:
             if self._latest is None or monotonic() >= self._again_s:
                 self._latest, counting_s = await self._sample()

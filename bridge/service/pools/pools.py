@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """Maps a topic to its pool. `namespaces`: the pool of each routed namespace."""
+    """Maps a topic to its pool. `namespaces`: the pool's name for each namespace that the settings route to a pool."""
 
     namespaces: Mapping[str, str]
 
@@ -88,7 +88,7 @@ class Pools:
 
     @property
     def alive(self) -> bool:
-        """Whether every loop of every pool runs."""
+        """Whether every loop of every pool runs. A loop that waits for a server also runs."""
         return all(service.alive for service in self.services.values())
 
     async def start(self) -> None:
@@ -129,7 +129,8 @@ class Pools:
     async def own_health(self) -> Health:
         """Returns the health of this process. It is `ok` if the health of at least one pool is `ok`.
 
-        Parts, findings and policies of other pools than the default one begin with the pool's name.
+        Outside the default pool, names of parts and texts of findings begin with the pool's name. `policies` has a
+        pool's text only if it differs from the default pool's, and then with the pool's name.
         """
         health_by_pool = dict(zip(self.services, await self._each(lambda service: service.health()), strict=True))
         own = health_by_pool[DEFAULT]
@@ -172,8 +173,8 @@ class Pools:
         return await self._each(lambda service: slots_of(service.context))
 
     def queues_pages(self) -> dict[str, str | None]:
-        """Returns the addresses of the pages on which RabbitMQ's UI shows queues, by namespace. "" has the address for
-        all other topics. None: no setting names the UI."""
+        """Returns the addresses of the pages on which RabbitMQ's UI shows queues. By namespace; "" is for all topics
+        outside these namespaces. None: the pool has no BRIDGE_MANAGEMENT_URL."""
         pages = {
             pool: service.settings.management_url
             and queues_page(service.settings.management_url, service.settings.amqp_url)
@@ -235,7 +236,12 @@ class Pools:
         )
 
     async def find(self, topics: Sequence[str], message_id: str) -> list[Message]:
-        """Returns the messages with this id in the given topics, which may belong to several pools."""
+        """Returns the messages with this id in the given topics, which may belong to several pools. Leaves out topics
+        that have no such message.
+
+        Raises:
+            StoreUnavailable: the Redis of one pool did not answer.
+        """
         topics_by_pool: dict[str, list[str]] = {}
         for topic in topics:
             topics_by_pool.setdefault(self._routes.of(topic), []).append(topic)

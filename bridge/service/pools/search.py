@@ -1,4 +1,4 @@
-"""Searches for messages over topics and pools. Each page has a bound on its work."""
+"""Searches for messages over topics and pools. The work for each page has a limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from bridge.store.messages.records import Records
 Answer = TypeVar("Answer")
 
 MOST_READ: Final = 2_000
-"""How many records a page by reason reads at most. Only the record has the reason."""
+"""After how many read records a page of a search by reason ends. The search has to read records because no index has
+the reason."""
 
 _A_CALL: Final = 500
 """The most entries that one call reads. Such a call takes a millisecond, in which Redis serves nobody else."""
@@ -101,8 +102,8 @@ class Search:
     async def messages(
         self, wanted: Filter, *, sees: Sees, order: Order = Order.ASC, limit: int = 100, cursor: str | None = None
     ) -> Page:
-        """Returns the page that `page` returns, but with whole messages. The page ends before its bodies exceed 8 MiB,
-        or after one larger body."""
+        """Returns the page that `page` returns, but with whole messages, and raises the same errors. The page ends
+        before its bodies exceed 8 MiB, or after one larger body."""
         page = await self.page(wanted, sees=sees, order=order, limit=limit, cursor=cursor)
         weighed = await self._run_about(page.items, Records.weigh)
         shown = page.items[next(portions([outcome.extra for outcome in weighed]), slice(0, 0))]

@@ -2,9 +2,9 @@
 
 A slot's length says little about messages. A bundle counts as one, and the length includes ghosts and lease copies. A
 copy stays in its slot while less and less of its delay is left. Redis knows when each message is due. So this module
-counts each message at one slot, by the rest of the message's delay. It takes the slot with the longest wait that is not
-longer than this rest. Overdue messages, and messages that are due before the shortest wait has passed, are counted
-separately. All these counts add up to the waiting messages.
+counts each message at one slot, by the rest of the message's delay. This slot has the longest wait that is not longer
+than the rest. Overdue messages, and messages that are due before the shortest wait has passed, are counted separately.
+All these counts add up to the waiting messages.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Slot:
 @dataclass(frozen=True, slots=True)
 class Slots:
     """The slots of one pool, the shortest wait first. `overdue`: how many waiting messages are past due. `soon`: how
-    many are due before the shortest wait has passed. `in_checkpoint`: how many messages are in the queues of the
-    checkpoint."""
+    many are due before the shortest wait has passed. `in_checkpoint`: the length of the checkpoint's queues
+    together."""
 
     slots: Sequence[Slot]
     overdue: int

@@ -69,9 +69,11 @@ class WorkerRpc:
                 end.close()
 
     async def ask(self, question: str) -> dict[str, Any]:
-        """Asks all other workers. Returns their answers by name; None for a worker that did not answer in time.
+        """Asks all other workers. `question`: a key of their `Answers`. Returns their answers by the workers' names;
+        None for a worker that did not answer within four seconds.
 
-        Also None for a worker that has as many waiting questions as Linux allows (`net.unix.max_dgram_qlen`, 10)."""
+        Also None for a worker that has as many waiting questions as Linux allows (`net.unix.max_dgram_qlen`, 10).
+        """
         answers = await asyncio.gather(*(_ask(question, other) for other in self._others.values()))
         return dict(zip(self._others, answers, strict=True))
 

@@ -1,4 +1,5 @@
-"""Waits until copies have reached their ready queues. The checkpoint that releases a copy stores its arrival in Redis.
+"""Waits until copies have reached their ready queues. The checkpoint that releases a copy stores the copy's arrival in
+Redis.
 
 The message of a replay, or of a send to a new topic, passes the checkpoint, perhaps in another process. The caller
 expects that the next pull finds the message.
@@ -50,7 +51,8 @@ class Arrivals:
         return await self._stored.noted(copies)
 
     async def until_noted(self, copies: Sequence[Copy]) -> None:
-        """Waits until Redis has the arrivals of all copies, but a second at most."""
+        """Waits until Redis has the arrivals of all copies, but a second at most. Returns early if Redis does not
+        answer."""
         left, until_s, pause_s = list(copies), monotonic() + WITHIN_S, FIRST_PAUSE_S
         with suppress(StoreUnavailable):
             while left and monotonic() < until_s:

@@ -49,8 +49,8 @@ Settlement = Acked[V] | Requeued[V] | Held[V]
 
 
 class Work(Protocol[V]):
-    """The work for one delivery: a step, and the decision that follows from the step's result. Only `after` knows the
-    verdicts of the step."""
+    """The work for one delivery: a step, and the decision that follows from the step's result. `after` alone interprets
+    the verdicts of the step."""
 
     @property
     def step(self) -> Step[Any]: ...

@@ -34,17 +34,17 @@ class Publish:
 
 @fast_dataclass(frozen=True, slots=True)
 class Update(Generic[V_co]):
-    """A step that changes the record, and needs no new copy."""
+    """A step that changes the record, and needs no new copy. `name`: the call that changes the record."""
 
     name: Call[Outcome[V_co]]
 
 
 @fast_dataclass(frozen=True, slots=True)
 class Succeed(Generic[V_co]):
-    """A step that publishes a successor, and then names it in the record.
+    """A step that publishes a successor, and then names it in the record by the call `name`.
 
-    `announce`: the call that makes the record outlive the copy; its answer does not matter. None: the record can't end
-    before the copy comes.
+    `announce`: the call that makes the record outlive the copy; its answer does not matter. None: Redis can't forget
+    the record before the copy comes.
     """
 
     publication: Publication
@@ -55,12 +55,12 @@ class Succeed(Generic[V_co]):
 Step = Nothing | Publish | Update[V] | Succeed[V]
 
 Result = Outcome[V] | Unavailable | None
-"""The result of a step: the outcome of its `name`; or an error, if the copy was not published, Redis did not answer, or
-this version does not know its answer; or None, if the step has no `name`."""
+"""The result of a step: the outcome of its call `name`; None if the step has no such call. Or an error: the copy was
+not published, Redis did not answer, or this version does not know its answer."""
 
 
 def named(result: Result[V]) -> Outcome[V]:
-    """Returns the outcome of a step that has a `name`, from the step's result.
+    """Returns the outcome in the result of a step. The step must have a call `name`.
 
     Raises:
         Unavailable: the step was not carried out.

@@ -37,8 +37,8 @@ def first(record: Record, envelope: Envelope, policy: Policy, left_ms: float, *,
     into the wheel. A message with a target always passes the checkpoint, because only the checkpoint publishes to
     targets.
 
-    `left_ms`: milliseconds until the message is due. `detour`: the copy goes through the checkpoint even if the message
-    is due at once.
+    `policy`: the topic's policy. `left_ms`: milliseconds until the message is due. `detour`: the copy goes through the
+    checkpoint even if the message is due at once (`sending/detours.py`).
     """
     copy = first_copy(record, envelope)
     to_topic = envelope.target is None
@@ -67,7 +67,8 @@ def completed(copy: Copy, policy: Effective) -> Copy:
 
 
 def successor(record: Record, envelope: Envelope, *, nonce: int, attempt: int, due_ms: int) -> Copy:
-    """Returns the next copy of a message, one epoch later than the live copy. `due_ms`: when this copy is due."""
+    """Returns the next copy of a message, one epoch later than the live copy. `attempt`: the number of the delivery
+    that this copy makes, from 1. `due_ms`: when this copy is due, in Unix ms."""
     return Copy(
         topic=record.topic,
         id=record.id,
@@ -83,8 +84,9 @@ def successor(record: Record, envelope: Envelope, *, nonce: int, attempt: int, d
 
 
 def lease_copy(copy: Copy, due_ms: int, *, counted: bool) -> Copy:
-    """Returns the lease copy for a delivered copy. `due_ms`: the end of the lease. `counted`: this delivery counts as
-    an attempt, so the lease copy has the next attempt number; False: it has the attempt number of this delivery."""
+    """Returns the lease copy for a delivered copy. `due_ms`: the end of the lease, in Unix ms. `counted`: this delivery
+    counts as an attempt, so the lease copy has the next attempt number; False: it has the attempt number of this
+    delivery."""
     # `replace` would take 4 us, and every pulled message needs this copy.
     return Copy(
         topic=copy.topic,
@@ -135,9 +137,9 @@ def as_recorded(copy: Copy, record: Record) -> Copy:
 
 
 def left_at_most(copy: Copy, record: Record) -> int:
-    """Returns an upper bound, in ms: how long a copy that left the wheel still has to wait. The result is the time by
-    which a move or an extended lease has put off the copy's due moment, plus `EARLY_AT_MOST_MS`. The bound is needed if
-    the clock of Redis was set back: by that clock, the wait would seem longer than it is."""
+    """Returns an upper bound, in ms: how long a copy that left the wheel still has to wait. It is the time by which a
+    move or an extended lease has put off the copy's due moment, plus five seconds (`EARLY_AT_MOST_MS`). The bound is
+    needed if the clock of Redis was set back: by that clock, the wait would seem longer than it is."""
     later_ms = max(record.due_ms, record.lease_until_ms) - copy.due_ms
     return max(0, later_ms) + EARLY_AT_MOST_MS
 
@@ -153,7 +155,8 @@ def later(copy: Copy, now_ms: float, kind: CopyKind) -> Publication:
 
 def in_its_own_life(copy: Copy) -> Publication:
     """Returns the publication of a copy whose id another message has by now, because Redis had lost the copy's record.
-    The copy gets an id of its own, and a header has the old id. It reaches the checkpoint at once."""
+    The copy gets an id of its own (`own_life_id`), and the header `x-delay-message-id` has the old id. The copy reaches
+    the checkpoint at once."""
     envelope = copy.envelope
     named = replace(envelope, headers={CLIENTS_ID: copy.id, **envelope.headers})
     renamed = replace(copy, id=own_life_id(copy.id, copy.created_ms), envelope=named)

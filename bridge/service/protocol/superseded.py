@@ -1,5 +1,5 @@
 """Finds copies that are certainly ghosts, because the message has ended or its record is at a later epoch. One call
-asks about many records of one home (`Keys.home`)."""
+asks about many records of one home, a key that all messages of a bucket share (`Keys.home`)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bridge.store.messages.records import Records
 
 
 async def superseded(store: Store, records: Records, copies: Mapping[int, Copy], *, least: int = 1) -> set[int]:
-    """Returns which of the copies are certainly ghosts, as their keys in the mapping `copies`. Asks only about homes
-    with at least `least` copies.
+    """Returns which of the copies are certainly ghosts, as their keys in the mapping `copies`. `least`: does not ask
+    about a home with fewer of these copies, and returns none of them.
 
     Raises:
         StoreUnavailable: Redis did not answer.

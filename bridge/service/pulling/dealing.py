@@ -1,4 +1,5 @@
-"""Decides how many of a topic's messages each waiting pull gets, and how many messages a feed may hold. Pure."""
+"""Decides how many of a topic's messages each waiting pull gets, and how many messages a feed may hold. A feed is a
+consumer that pulls share. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 MOST: Final = 256
-"""The most messages of one group, and of one feed. A bundle has room for as many lease copies."""
+"""The most messages that are leased as one group, and the most that one feed holds. A bundle has room for as many lease
+copies."""
 
 _AHEAD: Final = 4
 """How many messages a feed holds ahead for steady pulls. After an ack, RabbitMQ takes a while to send another
@@ -33,7 +35,7 @@ def serves_all(limits: Sequence[int], messages: int) -> bool:
 
 
 def window_for(shares: Iterable[int], out: int, *, steady: bool, leased: int) -> int:
-    """Returns how many messages a feed may hold.
+    """Returns how many messages a feed may hold, from 1 to `MOST`.
 
     `shares`: how many messages each pull wants from the feed. `out`: how many messages are being leased; they count
     until they are acknowledged. `steady`: pulls keep coming. `leased`: how many leased messages are not acknowledged
@@ -44,10 +46,8 @@ def window_for(shares: Iterable[int], out: int, *, steady: bool, leased: int) ->
 
 
 class Demand:
-    """The demand for one topic: how fast its pulls come, and how much they want.
-
-    It is steady while `_STEADY_PULLS` pulls came within `_STEADY_S`. Moments are seconds of a monotonic clock.
-    """
+    """The demand for one topic: how fast its pulls come, and how much they want. It is steady while the latest four
+    pulls came within 0.2 s. Moments are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self._came_s: deque[float] = deque(maxlen=_STEADY_PULLS)

@@ -5,7 +5,7 @@ one burst of the lease copies that must be published at once.
 
 Messages are taken in two ways. While few pulls come, one take gets the ready messages for them. Pulls that wait, and
 pulls that keep coming, share a feed: a consumer whose window is as large as the pulls need. A dispatcher ends once no
-pull has come for `_LINGER_S`, or when a server fails. The next pull begins a new dispatcher.
+pull has come for 0.1 s, or when a server fails. The next pull begins a new dispatcher.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Tools:
         self._under_way: set[asyncio.Task[None]] = set()
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begins work for pulls. The work goes on even if these pulls are cancelled."""
+        """Begins a task that works for pulls. The task goes on even if these pulls are cancelled."""
         task = background.begin(work, "pulls of a topic")
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
     async def finish(self) -> None:
-        """Waits until no work is under way."""
+        """Waits until all tasks of `begin` have ended."""
         while self._under_way:
             await asyncio.wait(self._under_way)
 
@@ -84,11 +84,11 @@ class Dispatcher:
 
     @property
     def has_just_leased(self) -> bool:
-        """Whether pulls keep coming, and the last lease is so recent that both servers surely answer."""
+        """Whether pulls keep coming, and the last lease is at most 0.1 s ago. Then both servers surely answer."""
         return self._steady() and monotonic() - self.groups.heard_s < _HEARD_S
 
     def wake(self) -> None:
-        """Begins a new round, because `Tools.ending` has changed."""
+        """Makes the dispatcher look at its pulls again, because `Tools.ending` or a pull's `Want.waits` has changed."""
         self._changed.set()
 
     async def _run(self) -> None:

@@ -30,16 +30,17 @@ def publication(copy: Copy, left_ms: float) -> Publication:
 
 
 def named_by(record: Record, delivered: Copy, due_ms: int) -> Copy:
-    """Returns the lease copy that the record names, made from the delivered copy. `due_ms`: when the lease copy is
-    due."""
+    """Returns the lease copy that the record names, with the content of the delivered copy. `due_ms`: when the lease
+    copy is due, in Unix ms."""
     return replace(
         delivered, epoch=record.epoch, nonce=record.nonce, attempt=record.attempts + 1, due_ms=due_ms, asked=0
     )
 
 
 def late_step(records: Records, copy: Copy, left_ms: float, now_ms: float) -> Succeed[LeaseCopyVerdict]:
-    """Returns the step that publishes the lease copy of an unacknowledged delivery. The record names this copy already.
-    `left_ms`: milliseconds until the lease ends."""
+    """Returns the step that publishes the lease copy of an unacknowledged delivery. `copy`: this lease copy, which the
+    record names already. `left_ms`: milliseconds until the lease ends. `now_ms`: the time by Redis' clock, in Unix
+    ms."""
     left_ms = max(0.0, left_ms)
     arrives_ms = int(now_ms) + parked_ms(left_ms, exact=False)
     return Succeed(publication=publication(copy, left_ms), name=records.lease_copy(copy, arrives_ms=arrives_ms))

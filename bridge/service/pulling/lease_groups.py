@@ -17,7 +17,8 @@ from bridge.service.pulling.want import Want
 
 class LeaseGroups:
     """Leases the messages of one topic in groups. `in_flight`: how many groups are being leased now. `out`: how many
-    messages these groups have. `heard_s`: the moment of `monotonic()` at which the latest group was leased."""
+    messages these groups have. `heard_s`: the moment of `monotonic()` at which the latest group was leased; -inf: none
+    was."""
 
     def __init__(
         self,

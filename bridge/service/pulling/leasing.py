@@ -124,8 +124,8 @@ class Leasing:
         """Leases deliveries of one topic in one group, each on its terms. Drops ghosts and expired copies, puts copies
         that are not due yet into the wheel, and gives back deliveries if a server is away.
 
-        Returns for each delivery its lease; None if it can't be leased; or the error because of which the delivery was
-        given back.
+        Returns for each delivery its lease; None if it can't be leased, as for a ghost; or the error because of which
+        it was given back.
         """
         now_ms = int(self._store.clock.now_ms())
         room = self.unacked.room(taken[0][0].queue)

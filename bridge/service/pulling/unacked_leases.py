@@ -83,7 +83,8 @@ class UnackedLeases:
         return self._of_queue[queue]
 
     def room(self, queue: str) -> int:
-        """How many more deliveries of the queue may stay unacknowledged."""
+        """How many more deliveries of the queue may stay unacknowledged, by `MOST` and `MOST_OF_QUEUE`. 0 while the
+        process ends, and if the setting `lease_copy_after` is 0."""
         if self._ending.is_set() or not self._after_ms:
             return 0
         return max(0, min(MOST - len(self._leases), MOST_OF_QUEUE - self._of_queue[queue]))
@@ -95,7 +96,8 @@ class UnackedLeases:
         return copy.epoch > 0 and lease_ms > 2 * self._after_ms and len(copy.envelope.body or b"") <= LARGEST
 
     def add(self, copy: Copy, delivery: Taken, lease_ms: int) -> None:
-        """Takes over the delivery of a lease that has just begun. `copy`: the lease copy that its record names."""
+        """Takes over the delivery of a lease that has just begun. `copy`: the lease copy that its record names.
+        `lease_ms`: how long the lease lasts."""
         former = self._leases.get(_name(copy))
         if former is not None:
             self._acknowledge([former])

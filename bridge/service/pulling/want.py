@@ -14,10 +14,11 @@ from bridge.service.pulling.leasing import LeaseTerms
 class Want:
     """A pull's request for up to `limit` messages. The first dispatcher that has messages for the want claims the want.
 
-    `waits`: the pull waits if no message is ready. `looked`: a dispatcher has found no message for the want. `share`:
-    how many messages a feed adds to its window for the pull. `dealt`: how many messages the pull got; some of them may
-    be ghosts. `answer`: the messages that were leased for the pull; a caller that gives up cancels this future.
-    `making`: the answer that is made for the client that pulls; None: there is no client.
+    `terms`: the terms of the leases. `waits`: the pull waits if no message is ready. `looked`: a dispatcher has found
+    no message for the want. `share`: how many messages a feed adds to its window for the pull. `dealt`: how many
+    messages the pull got; some of them may be ghosts. `answer`: the messages that were leased for the pull; a caller
+    that gives up cancels this future. `making`: the answer that is made for the client that pulls; None: there is no
+    client.
     """
 
     __slots__ = ("answer", "claimed", "dealt", "limit", "looked", "making", "share", "terms", "waits")
@@ -39,13 +40,14 @@ class Want:
         return not (self.claimed or self.answer.done())
 
     def claim(self, messages: int, size_bytes: int) -> None:
-        """Claims the want for a number of messages. `size_bytes`: the size of their bodies together."""
+        """Claims the want, for which a dispatcher has this number of messages. `size_bytes`: the size of their bodies
+        together."""
         self.claimed, self.dealt = True, messages
         if self.making is not None:
             self.making.hold(size_bytes)
 
     def refuse_at_limit(self) -> None:
-        """Fails the want if clients have left too many bytes of answers unread."""
+        """Fails the want if clients have left too many bytes of answers unread (`UnreadBytes.is_full`)."""
         if self.making is not None and self.making.unread.is_full:
             self.fail(self.making.unread.refusal())
 

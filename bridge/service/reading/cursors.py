@@ -1,4 +1,5 @@
-"""Writes and reads cursors: the due moment and id of a page's last entry. The next page starts after it.
+"""Writes and reads cursors: the moment and id of a page's last entry. The next page starts after this entry. For a page
+of messages, the moment is the due moment.
 
 The cursor of a page over several topics also has the topic.
 """
@@ -16,12 +17,13 @@ _MOMENT = re.compile(r"[0-9]{1,19}")
 
 
 def make_cursor(moment_ms: int, entry_id: str) -> str:
-    """Returns the cursor for a page that ends with this entry. `moment_ms`: Unix ms."""
+    """Returns the cursor for a page that ends with this entry. `moment_ms`: the entry's moment in Unix ms."""
     return _encoded(f"{moment_ms}.{entry_id}")
 
 
 def make_place(moment_ms: int, topic: str, entry_id: str) -> str:
-    """Returns the cursor for a page over several topics that ends with this entry. `moment_ms`: Unix ms."""
+    """Returns the cursor for a page over several topics that ends with this entry. `moment_ms`: the entry's moment in
+    Unix ms."""
     return _encoded(f"{moment_ms} {topic} {entry_id}")
 
 
@@ -52,12 +54,12 @@ def read_place(cursor: str) -> tuple[int, str, str]:
 
 
 def make_topic_cursor(topic: str) -> str:
-    """Returns the cursor for a page of names that ends with this topic."""
+    """Returns the cursor for a page of names, of topics or schedules, that ends with this name."""
     return _encoded(topic)
 
 
 def read_topic_cursor(cursor: str) -> str:
-    """Returns the topic in a cursor that `make_topic_cursor` returned.
+    """Returns the name in a cursor that `make_topic_cursor` returned.
 
     Raises:
         InvalidRequest: no page gave this cursor.

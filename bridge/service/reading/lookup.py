@@ -47,7 +47,7 @@ class Lookup:
         ]
 
     async def find(self, topics: Sequence[str], message_id: str) -> list[Message]:
-        """Returns the messages with this id in the given topics.
+        """Returns the messages with this id in the given topics. Leaves out topics that have no such message.
 
         Raises:
             StoreUnavailable: Redis did not answer.

@@ -1,4 +1,4 @@
-"""Sends ticks of a past period. Ticks that were sent before are not sent again."""
+"""Sends the messages of a schedule's ticks in a past period. Ticks whose messages were sent before are left out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _GROUP: Final = 250
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Backfilled:
     """The result of a backfill. `ticks`: how many ticks the period has. `sent`: how many of them were sent now; the
-    others were sent before. `to_ms`: the end of the period, in Unix ms; it may be earlier than the caller asked for."""
+    others were sent before. `to_ms`: the end of the period, in Unix ms. It is at most now, and at most the moment up to
+    which the schedule is planned, whatever the caller asked for."""
 
     ticks: int
     sent: int
@@ -37,11 +38,13 @@ class Backfills(LeasedSchedules):
 
     async def backfill(self, name: str, from_ms: int, to_ms: int, check: Check) -> Backfilled:
         """Sends the ticks of a past period, both ends included. Ticks that were sent before are not sent again.
+        `from_ms`, `to_ms`: the ends of the period, in Unix ms. `check`: refuses schedules that the caller may not use.
 
         Raises:
             NotFound: there is no schedule of this name.
-            InvalidRequest: the period has too many ticks, or begins in the future, or ends before it begins.
-            Conflict: backfills have covered too many separate periods, or the schedule was changed meanwhile.
+            InvalidRequest: the period has more than `MOST_BACKFILLED` ticks, or begins in the future, or ends before it
+                begins.
+            Conflict: backfills have covered `MOST_SPANS` separate periods, or the schedule was changed meanwhile.
             Unavailable: a server did not answer; some ticks may be sent. Call the method again.
             BridgeError: the error of `check`.
         """

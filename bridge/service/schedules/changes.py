@@ -1,7 +1,7 @@
 """Keeps schedules: makes, changes, pauses and removes them.
 
 Each change leases its schedule, and so does each planner. So no planner sends a tick while a change deletes planned
-ticks. A planner that was frozen does not send one later either.
+ticks. A planner that was frozen does not send a deleted tick later either.
 """
 
 from __future__ import annotations
@@ -55,12 +55,15 @@ class Schedules(LeasedSchedules):
         nothing changes.
 
         A change withdraws the ticks that were sent ahead. If the timing stays, these ticks are sent again with the new
-        message. `who`: the id of the token that asks for the schedule, or a word for a caller without a token. `maker`:
-        a client with a limited number of topics; None: no limit.
+        message. `who`: the id of the token that asks for the schedule, or a word for a caller without a token. `check`:
+        refuses schedules that the caller may not use. `maker`: a client with a limited number of topics; None: no
+        limit.
 
         Raises:
-            InvalidRequest: the schedule never ticks again, or its target is an exchange of the bridge.
-            Conflict: there are too many schedules.
+            InvalidRequest: the schedule never ticks again, or its target is the default exchange or one of the bridge's
+                own.
+            Conflict: there are 1,000 schedules, which is the limit.
+            Unavailable: RabbitMQ did not declare the topic's queue, or a server did not answer.
             BridgeError: the error of `check`; or `maker` may make no more topics.
         """
         check(spec)

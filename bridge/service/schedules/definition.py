@@ -56,7 +56,8 @@ class Progress:
     sent; some may be sent already. `planned`: the ticks that were or will be sent ahead of their moment, and may not
     have fired. `since_ms`: when the schedule was last made, changed, paused or resumed. `who`: the id of the token that
     asked for the schedule, or a word for a caller without a token. `last_ms`: the latest tick that was sent; 0: none.
-    `filled`: the periods that backfills have covered. `failure`: why the latest refused tick was refused.
+    `sent`, `missed`, `overlapped`, `refused`: how many ticks were sent, or were not sent for this reason. `filled`: the
+    periods that backfills have covered. `failure`: why the latest refused tick was refused; empty: none was.
     """
 
     created_ms: int
@@ -95,7 +96,7 @@ class Schedule:
         return [] if self.progress.is_paused else following(self.spec.timing, self.name, now_ms, count)
 
     def waiting(self, now_ms: int) -> tuple[Tick, ...]:
-        """Returns the planned ticks that have not fired."""
+        """Returns the planned ticks that have not fired by `now_ms`, in Unix ms of Redis' clock."""
         return tuple(tick for tick in self.progress.planned if tick.due_ms > now_ms)
 
     def ids(self, ticks: Sequence[Tick]) -> list[str]:
@@ -103,7 +104,7 @@ class Schedule:
         return [tick_id(self.name, tick.at_ms) for tick in ticks]
 
     def draft(self, message_id: str, due_ms: int) -> Draft:
-        """Returns the draft of a tick's message.
+        """Returns the draft of a tick's message. `due_ms`: when the message is due, in Unix ms.
 
         Raises:
             LookupError: the schedule was read without its message.
@@ -122,7 +123,7 @@ class Schedule:
         )
 
     def but(self, **changes: Any) -> Schedule:
-        """Returns the schedule with changed fields of its progress."""
+        """Returns a copy of the schedule with other values for these fields of its progress."""
         return replace(self, progress=replace(self.progress, **changes))
 
 

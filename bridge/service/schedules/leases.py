@@ -101,14 +101,15 @@ class LeasedSchedules:
 
 
 def stored_schedules(pools: Pools, *, of_loops: bool = False) -> StoredSchedules:
-    """Returns the schedules in Redis. `of_loops`: uses the connections of the loops, and not those of requests."""
+    """Returns the object that reads and writes schedules in Redis. `of_loops`: it uses the connections of the loops,
+    and not those of requests."""
     context = pools.default.loops_context if of_loops else pools.default.context
     return StoredSchedules(context.store, context.records.keys)
 
 
 async def former_lives(pools: Pools, schedule: Schedule) -> bool:
-    """Whether the message of the schedule's previous tick has not ended. Returns False without a look-up if the
-    schedule's overlap rule allows overlaps.
+    """Whether the message of the schedule's previous tick has not ended. False if no tick was sent yet. Also False,
+    without a look-up, if the schedule's overlap rule allows overlaps.
 
     Raises:
         StoreUnavailable: Redis did not answer.

@@ -45,7 +45,8 @@ class Planner:
         self._status = status
 
     async def plan_many(self, leases: Sequence[Lease]) -> None:
-        """Plans the schedules of these leases, and ends the leases.
+        """Plans the schedules of these leases, and ends the leases. A bug with one schedule is noted in the loop's
+        status, and does not stop the others.
 
         Raises:
             Unavailable: the error of one schedule, raised after all other schedules were planned. The schedule is

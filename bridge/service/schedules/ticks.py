@@ -17,15 +17,15 @@ from bridge.service.schedules.spans import Span
 from bridge.service.schedules.timing import Tick, Timing, between, latest, ticks
 
 LEAD_MS: Final = 5_000
-"""How far ahead of its moment a tick is sent; the wheel delivers it at the exact moment. If a planner dies, another one
-takes over its schedules in less time than this."""
+"""How many ms ahead of its moment a tick is sent; the wheel delivers it at the exact moment. If a planner dies, another
+one takes over its schedules in less time than this."""
 
 LOOK_MS: Final = 500
-"""How far ahead a tick is sent if it must not overlap the previous tick. It is short, as the previous tick's message
-may end late."""
+"""How many ms ahead of its moment a tick is sent if it must not overlap the previous tick. It is short, as the previous
+tick's message may end late."""
 
 GRACE_MS: Final = 5_000
-"""A tick that is late by no more than this does not count as missed."""
+"""A tick that is late by no more than this, in ms, does not count as missed."""
 
 MOST_TICKS: Final = 100
 """The most ticks that a plan sends. The next plan continues after them."""
@@ -34,8 +34,8 @@ MOST_MISSED: Final = 1_000
 
 
 class Missed(StrEnum):
-    """Selects which missed ticks are sent. A tick is missed if its moment passed while no process planned the
-    schedule."""
+    """Selects which missed ticks are sent: none, the last one, or all up to `Rules.missed_max`. A tick is missed if its
+    moment passed while no process planned the schedule."""
 
     SKIP = "skip"
     LAST = "last"
@@ -43,7 +43,8 @@ class Missed(StrEnum):
 
 
 class Overlap(StrEnum):
-    """Whether a tick is sent while the message of the previous tick has not ended."""
+    """What happens to a tick while the message of the previous tick has not ended: it is sent (`ALLOW`), or left out
+    (`SKIP`)."""
 
     ALLOW = "allow"
     SKIP = "skip"
@@ -61,7 +62,7 @@ class Rules:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """The result of planning. `ticks`: the ticks to send. `position_ms`: the schedule's new position after these ticks
+    """The result of planning. `ticks`: the ticks to send. `position_ms`: the schedule's new position once these ticks
     are sent, in Unix ms. `missed`: how many missed ticks are left out; a lower bound, as planning may not see all of
     them. `overlapped`: how many ticks are left out because the previous tick's message has not ended."""
 
@@ -72,8 +73,8 @@ class Plan:
 
 
 def plan(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int, *, former_lives: bool) -> Plan:
-    """Plans the ticks after `position_ms`, up to a little ahead of `now_ms`. `name`: the schedule's name.
-    `former_lives`: whether the message of the previous tick has not ended."""
+    """Plans the ticks after `position_ms`, up to a little ahead of `now_ms` (`lead_ms`). Both are Unix ms. `name`: the
+    schedule's name. `former_lives`: whether the message of the previous tick has not ended."""
     span = Span(position_ms + 1, now_ms + lead_ms(rules))
     planned = _plan(timing, rules, name, span, now_ms, former_lives=former_lives)
     if len(planned.ticks) > MOST_TICKS:
@@ -83,8 +84,8 @@ def plan(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int,
 
 
 def owed(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int, *, former_lives: bool) -> Plan:
-    """Plans the last ticks of a schedule's old timing, after `position_ms` and up to `now_ms`. The schedule's new
-    timing begins at `now_ms`. `name`: the schedule's name. `former_lives`: whether the message of the previous tick has
+    """Plans the last ticks of a schedule's old timing, after `position_ms` and up to `now_ms`, where the new timing
+    begins. Both are Unix ms. `name`: the schedule's name. `former_lives`: whether the message of the previous tick has
     not ended."""
     return _plan(timing, rules, name, Span(position_ms + 1, now_ms), now_ms, former_lives=former_lives)
 
@@ -118,9 +119,8 @@ def latest_position_ms(rules: Rules, now_ms: int) -> int:
 
 
 def wake_ms(timing: Timing, rules: Rules, name: str, position_ms: int) -> int | None:
-    """Returns when to plan a schedule next, in Unix ms: some time before its first tick after `position_ms`
-    (`lead_ms`). None: no tick follows. `position_ms`: the bridge has decided about all ticks up to this moment, in Unix
-    ms."""
+    """Returns when to plan a schedule next, in Unix ms: `lead_ms` before its first tick after `position_ms`. None: no
+    tick follows. `position_ms`: the bridge has decided about all ticks up to this moment, in Unix ms."""
     tick = next(ticks(timing, name, position_ms), None)
     return None if tick is None else tick.at_ms - lead_ms(rules)
 

@@ -44,7 +44,8 @@ class Timing:
 
 
 def ticks(timing: Timing, name: str, after_ms: int) -> Iterator[Tick]:
-    """Yields the ticks after a moment, the earliest first. `name`: the schedule's name, which determines the jitter."""
+    """Yields the ticks after `after_ms`, in Unix ms, the earliest first. `name`: the schedule's name, which determines
+    the jitter."""
     if timing.start_ms is not None:
         after_ms = max(after_ms, timing.start_ms - 1)
     end_ms = LATEST_INSTANT_MS if timing.end_ms is None else timing.end_ms
@@ -53,14 +54,14 @@ def ticks(timing: Timing, name: str, after_ms: int) -> Iterator[Tick]:
 
 
 def between(timing: Timing, name: str, after_ms: int, until_ms: int) -> Iterator[Tick]:
-    """Yields the ticks after `after_ms` and up to `until_ms`. `name`: the schedule's name, which determines the
-    jitter."""
+    """Yields the ticks after `after_ms` and up to `until_ms`, both in Unix ms. `name`: the schedule's name, which
+    determines the jitter."""
     return takewhile(lambda tick: tick.at_ms <= until_ms, ticks(timing, name, after_ms))
 
 
 def latest(timing: Timing, name: str, after_ms: int, until_ms: int, most: int) -> tuple[list[Tick], int]:
     """Returns the last ticks after `after_ms` and up to `until_ms`, at most `most`. Also returns how many earlier ticks
-    of this period the search has seen.
+    of this period the search has seen. Moments are Unix ms. `name`: the schedule's name, which determines the jitter.
 
     The search looks back step by step, and stops once it has found `most` ticks. So its cost does not depend on the
     length of the period, and it may not see all earlier ticks.
@@ -76,12 +77,13 @@ def latest(timing: Timing, name: str, after_ms: int, until_ms: int, most: int) -
 
 
 def following(timing: Timing, name: str, after_ms: int, count: int) -> list[Tick]:
-    """Returns the next `count` ticks after a moment."""
+    """Returns the next `count` ticks after `after_ms`, in Unix ms; fewer if the schedule ends. `name`: the schedule's
+    name, which determines the jitter."""
     return list(islice(ticks(timing, name, after_ms), count))
 
 
 def tick_id(name: str, at_ms: int) -> str:
-    """Returns the id of a tick's message: `nightly@2026-12-01T03:00:00Z`."""
+    """Returns the id of a tick's message, such as `nightly@2026-12-01T03:00:00Z`. `name`: the schedule's name."""
     return f"{name}@{format_instant(at_ms).replace('.000Z', 'Z')}"
 
 

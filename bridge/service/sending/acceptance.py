@@ -1,4 +1,5 @@
-"""Accepts messages whose delay is in a header: sends each as a client's draft, and says which deliveries are done.
+"""Accepts messages whose delay is in a header: sends each as a client's draft, and says which deliveries are done. A
+session accepts the deliveries of one channel.
 
     choose an id ──> note it as an intent ──> send (`send_groups.py`) ──> the caller acknowledges
                                       RabbitMQ has certainly taken the acknowledgement ──> forget the intent
@@ -82,8 +83,8 @@ class Acceptance:
         self._ids: dict[tuple[str, str], int] = {}  # by topic and id: the tag of the message being accepted under it
 
     def by_server(self, submissions: Sequence[Submission]) -> list[list[Submission]]:
-        """Groups messages by the Redis server that keeps the intents of their topics (`StoredIntents`). Returns the
-        messages of each server. A server that is away then delays only its own group."""
+        """Groups messages by the Redis server that keeps the intents of their topics (`StoredIntents`). Returns one
+        list for each server. A server that is away then delays only its own group."""
         groups = self._intents.by_server([one.topic for one in submissions])
         return [[submissions[at] for at in indexes] for indexes in groups]
 
@@ -133,7 +134,8 @@ class Acceptance:
         """Ends the session, so that other sessions can take over its messages at once. No other method may be called
         after it.
 
-        If a Redis server does not answer, other sessions have to wait until they see that this session has ended.
+        If a Redis server does not answer, other sessions take its messages over only once this session has written
+        nothing for five seconds.
         """
         topics = list({note.topic for note in (*self._left, *(item.note for item in self._items.values()))})
         for indexes in self._intents.by_server(topics):

@@ -41,11 +41,13 @@ class Extending:
         self._replacing = replacing
 
     async def put(self, drafts: Sequence[Draft], maker: Maker | None = None) -> Sent:
-        """Sends drafts of one id, which came in this order. If a message with the id waits, extends it by all drafts;
-        otherwise sends the last draft. `maker`: a client with a limited number of topics; None: no limit.
+        """Sends drafts of one id, which came in this order. If a message with the id waits, extends it by all drafts.
+        Otherwise sends the last draft, unless a ready message has the id. `maker`: a client with a limited number of
+        topics; None: no limit.
 
         Raises:
-            InvalidRequest: the message would be due beyond the longest delay.
+            InvalidRequest: the message would be due beyond the longest delay, or its target may not be used.
+            BridgeError: `maker` may make no more topics.
             Unavailable: the message is either extended or unchanged. Send again.
         """
         last = drafts[-1]
@@ -99,8 +101,9 @@ class Extending:
 def extended(created_ms: int, due_ms: int, drafts: Sequence[Draft], now_ms: int) -> tuple[int, bool]:
     """Returns the due moment after these sends, in Unix ms, and whether a draft gave it as an instant. Pure.
 
-    It is the latest of `due_ms` and the moments that the drafts ask for. A draft's longest wait limits its moment, and
-    counts from `created_ms`. `created_ms`, `due_ms`: the moments of the waiting message.
+    It is the latest of `due_ms` and the moments that the drafts ask for. A draft's longest wait limits the moment that
+    it asks for, and counts from `created_ms`. `created_ms`, `due_ms`: the creation and the present due moment of the
+    waiting message. `now_ms`: delays count from it. All are Unix ms.
     """
     asked = [
         min(

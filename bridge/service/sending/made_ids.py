@@ -13,8 +13,9 @@ def unclaimed(draft: Draft, claim: Claim, latest_ms: float | None, *, least_ms: 
     """Returns the record of a send that needs no claim; the send enters it in Redis after its publish. None: the send
     has to claim its id.
 
-    `latest_ms`: an estimate of Redis' clock that is never behind that clock, so the message is not due before its delay
-    has passed; None: unknown. `least_ms`: the shortest delay without a claim.
+    `claim`: the id and the other values of the record. `latest_ms`: an estimate of Redis' clock that is never behind
+    that clock, so the message is not due before its delay has passed; None: unknown. `least_ms`: a shorter delay needs
+    a claim.
     """
     if draft.id or latest_ms is None:
         return None

@@ -40,10 +40,11 @@ class Repeats:
         )
 
     async def begin(self, who: str, scope: Sequence[str], key: str, document: bytes) -> Try | bytes:
-        """Begins a try of a request. If the request was answered before, returns the kept answer.
+        """Begins a try of a request, and returns it. If the request was answered before, returns the kept answer, in
+        bytes.
 
         Args:
-            who: the caller whose key it is.
+            who: the id of the caller's token, or a word for a caller without a token. Each caller has its own keys.
             scope: names the operation that the key is for. In another scope, an equal key is another key.
             key: the idempotency key.
             document: the body of the request.
@@ -85,7 +86,7 @@ class Try:
 
     def named(self, draft: Draft, at: int = 0) -> Draft:
         """Returns the draft with an id. If the draft has none, computes the id from the idempotency key. `at`: the
-        draft's place in the request."""
+        index of the draft in the request."""
         if draft.id is not None:
             return draft
         owner = blake2b(self._who.encode(), key=self._key_id, digest_size=15).hexdigest()

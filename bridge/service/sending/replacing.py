@@ -1,9 +1,12 @@
 """Sends a message that replaces the live message of the same id, if there is one.
 
 `succession.py` publishes the successor before the record names it, so at every moment either the old or the new message
-is live. A crash in between leaves the old message, and a copy of the new message. A minute after that copy is due, the
-checkpoint puts it in place of the old message. If the old message has moved on, the checkpoint releases the copy under
-an id of its own.
+is live. A crash in between leaves the old message live, and a copy of the new message that no record names. Once that
+copy is due, the checkpoint asks about it for a minute. It asks for longer while the old message waits for a later
+moment. Then the new message takes the place of the old one.
+
+If the old message has another copy by then, or has ended, the new message gets an id of its own (`own_life_id`). If the
+old message was deleted, the checkpoint drops the copy of the new message too.
 """
 
 from __future__ import annotations
@@ -42,9 +45,9 @@ class Replacing:
         self._sending = sending
 
     async def put(self, draft: Draft, maker: Maker | None = None, *, waits: bool = False) -> Sent:
-        """Sends the draft, which has an id, and ends the live message of that id, leased or not. If a consumer holds
-        the old message and settles it by id, the consumer settles the new message once that is released. Receipts, and
-        recorded acks with the moment of creation, name one message.
+        """Sends the draft, which has an id, and ends the live message of that id, leased or not. A consumer may still
+        have the old message. If it settles that by id alone, it settles the new message once the new one is released. A
+        receipt, or an ack over AMQP with `x-delay-created`, settles only the message that it came with.
 
         `maker`: a client with a limited number of topics; None: no limit. `waits`: if the old message is just being
         released, this method waits until the old message is due, and then replaces it.
@@ -53,8 +56,9 @@ class Replacing:
         content, and no send of it was answered, this method returns that message.
 
         Raises:
-            InvalidRequest: the message would be due beyond the longest delay.
+            InvalidRequest: the message would be due beyond the longest delay, or its target may not be used.
             Conflict: the old message is being released, and `waits` is False.
+            BridgeError: `maker` may make no more topics.
             Unavailable: either the new message is live, or the old message is unchanged. Put it again.
         """
         for _ in range(_TRIES):
@@ -78,6 +82,7 @@ class Replacing:
 
         Raises:
             Releasing: the old message is due within milliseconds, and is being released.
+            Unavailable: either the new message is live, or the old message is unchanged.
         """
         policy = await self._topics.used(record.topic)
         now_ms = ceil(self._store.clock.now_ms())

@@ -67,9 +67,10 @@ _MOST_REFUSING = 1_000
 
 @fast_dataclass(frozen=True, slots=True)
 class SendRequest:
-    """A draft with its topic's policy, the claim of its id, and the home of its record (`Keys.home`). `until_s`: after
-    this moment of `monotonic()`, the draft is neither claimed nor published. `answer_by_s`: at this moment of
-    `monotonic()` the caller gets an error; infinite for a caller without a time limit."""
+    """A draft with its topic's policy, the claim of its id, and the home of its record: a key on the Redis server that
+    has the record (`Keys.home`). `until_s`: after this moment of `monotonic()`, the draft is neither claimed nor
+    published. `answer_by_s`: at this moment of `monotonic()` the caller gets an error; infinite for a caller without a
+    time limit."""
 
     draft: Draft
     policy: Policy
@@ -103,8 +104,8 @@ class SendGroups:
         self._refusing = Recent[str, bool](_MOST_REFUSING)
 
     async def commit(self, requests: list[SendRequest]) -> list[Sent | BridgeError]:
-        """Sends a group of requests. Requests whose records are on different Redis servers go separately, so a server
-        that is away fails only its own requests."""
+        """Sends a group of requests. Returns for each its result or its error, in order. Requests whose records are on
+        different Redis servers go separately, so a server that is away fails only its own requests."""
         groups = self._store.by_server([request.home for request in requests])
         if len(groups) == 1:
             return await self._commit_together(requests)

@@ -40,11 +40,12 @@ class Sending:
         self._groups = GroupCommit(self._commit, most=_GROUP, at_once=_GROUPS_AT_ONCE)
 
     async def send(self, draft: Draft, maker: Maker | None = None) -> Sent:
-        """Sends one message. Returns once RabbitMQ has confirmed the message and Redis has its record. `maker`: a
-        client with a limited number of topics; None: no limit.
+        """Sends one message. Returns once RabbitMQ has confirmed the message and Redis has its record. If a message
+        already has the id, returns that message (`Sent.replayed`). `maker`: a client with a limited number of topics;
+        None: no limit.
 
         Raises:
-            InvalidRequest: the message would be due beyond the longest delay.
+            InvalidRequest: the message would be due beyond the longest delay, or its target may not be used.
             BridgeError: `maker` may make no more topics.
             Unavailable: the message may be accepted or not. Send again with the same id.
         """
@@ -86,8 +87,8 @@ class Sending:
         """Checks the draft's target and due moment before the send, because no topic is made for a refused draft.
 
         Raises:
-            InvalidRequest: the target is the bridge's own exchange, or the message would be due beyond the longest
-                delay.
+            InvalidRequest: the target is the default exchange or one of the bridge's own, or the message would be due
+                beyond the longest delay.
             StoreUnavailable: Redis did not say its time.
         """
         check_target(self._declared, draft.envelope.target)
@@ -134,7 +135,7 @@ class Sending:
             return error
 
     async def finish(self) -> None:
-        """Waits until all sends under way have ended."""
+        """Waits until no group of sends is in flight. Sends to new topics are in no group."""
         await self._groups.finish()
 
     def _until_s(self) -> float:

@@ -8,8 +8,8 @@ from bridge.model.message import Target
 
 
 def check_target(declared: Declared, target: Target | None, field: str = "to.exchange") -> None:
-    """Checks that due messages may go to the target. None: they go to the topic's ready queue. `field`: the name of the
-    target's field in the request.
+    """Checks that due messages may go to the target. `target` None: they go to the topic's ready queue. `field`: the
+    name of the target's field in the request.
 
     Raises:
         InvalidRequest: the target is the default exchange or one of the bridge's own.

@@ -51,9 +51,10 @@ class Upserting:
         """Sends one message. `maker`: a client with a limited number of topics; None: no limit.
 
         Raises:
-            InvalidRequest: the message would be due beyond the longest delay or wait. Or the message of the id has
-                other content, and the draft's `if_exists` is `SAME`.
-            Conflict: a message has the id, and the draft asks for this error.
+            InvalidRequest: the message would be due beyond the longest delay or `max_wait_ms`, or its target may not be
+                used. Or `if_exists` is `SAME`, and the message of the id has other content.
+            Conflict: `if_exists` is `ERROR`, and a message has the id. Or `if_exists` is `REPLACE`, and the message of
+                the id is just being released.
             BridgeError: `maker` may make no more topics.
             Unavailable: the message may be accepted or not. Send again with the same id.
         """
@@ -95,7 +96,7 @@ class Upserting:
         return [results[at] for at in range(len(drafts))]
 
     async def finish(self) -> None:
-        """Waits until all sends under way have ended."""
+        """Waits until no send that replaces or extends a message is under way."""
         for line, _ in list(self._lines.values()):
             await line.finish()
 
@@ -145,11 +146,11 @@ class Upserting:
 
 
 def accepted(draft: Draft, sent: Sent) -> Sent:
-    """Decides whether the message that a send found under its id answers the send, and returns `sent` then. Pure.
+    """Checks that the message which a send found under its id answers the send, and returns `sent` then. Pure.
 
     Raises:
         InvalidRequest: the message has other content, and `if_exists` is `SAME`.
-        Conflict: `if_exists` is `ERROR`.
+        Conflict: `if_exists` is `ERROR`, and the send is no repeated try of an unanswered send.
     """
     kept, state = sent.message.envelope, sent.message.record.state.label
     other = other_field(kept, draft.envelope)

@@ -16,6 +16,6 @@ class Maker(Protocol):
     def max_topics(self) -> int: ...
 
     def refuse(self, topic: str, made: int) -> NoReturn:
-        """Raises the error that refuses a new topic. `made`: how many topics count against the client's limit
-        already."""
+        """Raises the error that refuses a new topic. `made`: how many topics already count against the client's
+        limit."""
         ...

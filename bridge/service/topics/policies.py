@@ -93,8 +93,8 @@ class Policies:
         return [policies[topic] for topic in topics]
 
     async def put_on_list(self, topic: str, maker: Maker | None = None) -> bool:
-        """Puts the topic on the list. Returns False if the list's Redis server is away and other servers answer. Then
-        the topic's next use tries again.
+        """Puts the topic on the list of topics in Redis, and returns True. Returns False if the list's Redis server is
+        away and other servers answer. Then the topic's next use tries again.
 
         `maker`: the client that made the topic. The topic counts against the client's limit until the topic is removed
         from the list.

@@ -43,8 +43,8 @@ class Subscription:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """The latest failed attempt. `at_ms`: when, in Unix ms. `reason`: a word of `Reason`
-    (`loops/callbacks/decisions.py`). `says`: the details."""
+    """The latest failed attempt of a callback. `at_ms`: when, in Unix ms. `id`: the message's. `reason`: a word of
+    `Reason` (`loops/callbacks/decisions.py`). `says`: the details."""
 
     at_ms: int
     id: str  # the message's
@@ -143,13 +143,13 @@ class Subscriptions:
         await self._stored.end(subscription.id, int(self._clock.now_ms()))
 
     async def hold(self, topic: str, receiver: str, for_ms: int) -> None:
-        """Begins a pause of a receiver: no process calls it for `for_ms`. `receiver`: the subscription's id; if each
-        message names its receiver, a digest of the receiver's origin."""
+        """Makes all processes call a receiver no more for `for_ms` milliseconds. `receiver`: the subscription's id; if
+        each message names its receiver, a digest of the receiver's origin."""
         await self._stored.hold(topic, receiver, for_ms)
 
     async def held_ms(self, topic: str, receiver: str) -> int:
-        """Returns how many ms the receiver's pause still lasts; 0: there is no pause. `receiver`: the subscription's
-        id; if each message names its receiver, a digest of the receiver's origin."""
+        """Returns for how many ms no process may call the receiver yet (see `hold`); 0: it may be called. `receiver`:
+        the subscription's id; if each message names its receiver, a digest of the receiver's origin."""
         return await self._stored.held_ms(topic, receiver)
 
     async def delivered(self, subscription: Subscription) -> None:
@@ -158,7 +158,8 @@ class Subscriptions:
         await self._stored.tell(subscription.topic, subscription.id, "delivered", last_delivered_ms=now_ms)
 
     async def failed(self, subscription: Subscription, message_id: str, reason: str, says: str) -> None:
-        """Counts a failed attempt, and keeps it as the latest failure. `says`: the details."""
+        """Counts a failed attempt of a callback, and keeps it as the latest failure. `reason`: a word of `Reason`
+        (`loops/callbacks/decisions.py`). `says`: the details."""
         failure = Failure(at_ms=int(self._clock.now_ms()), id=message_id, reason=reason, says=says)
         await self._stored.tell(subscription.topic, subscription.id, "failed", last_failure=orjson.dumps(failure))
 

@@ -173,7 +173,7 @@ class Topics:
         return [self._info(*of_topic) for of_topic in zip(topics, counted, policies, strict=True)]
 
     async def states(self) -> dict[str, TopicState]:
-        """Returns the numbers of messages by topic, for metrics.
+        """Returns the state of each topic, for metrics: how many messages it has, by state and by due moment.
 
         Raises:
             StoreUnavailable: Redis did not answer.

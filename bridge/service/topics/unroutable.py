@@ -30,8 +30,8 @@ class Unroutable:
             return True
 
     def of(self, topic: str, *, most: int) -> AbstractAsyncContextManager[list[Taken]]:
-        """Yields up to `most` dead letters of the topic, the oldest first. The caller acknowledges them within the
-        context; RabbitMQ requeues all others."""
+        """Returns a context that yields up to `most` dead letters of the topic, the oldest first. The caller
+        acknowledges them within the context; RabbitMQ requeues all others."""
 
         def is_wanted(taken: Taken) -> bool:
             return (taken.properties.headers or {}).get("x-delay-topic") == topic
