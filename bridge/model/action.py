@@ -1,4 +1,5 @@
-"""Defines an operator's action: a call that changes topics, dead letters, subscriptions or tokens.
+"""Defines an operator's action: a call that changes topics, dead letters, subscriptions, schedules or tokens, or many
+messages at once.
 
 Each operation of the API declares whether it is an action (`http/v1/operation/`). `ActionName` lists the actions
 outside the API. A client's ordinary calls are no actions: to send, pull and settle, and to move or delete a single

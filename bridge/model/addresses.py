@@ -68,7 +68,8 @@ _NAT64: Final = IPv6Network("64:ff9b::/96")
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """A receiver's URL. `target` is its path and query as the caller wrote them."""
+    """A receiver's URL. `host`: in lower case, and an IPv6 address without brackets. `target`: path and query as the
+    caller wrote them."""
 
     scheme: str
     host: str
@@ -116,7 +117,8 @@ def parse_url(text: str) -> Url:
 
 
 def non_public_kind(address: Address) -> str | None:
-    """Says in a word why the address is not public, such as `loopback`. None: it is public."""
+    """Returns the kind of an address that is not public, such as `loopback` or `private`. None: the address is
+    public."""
     if isinstance(address, IPv4Address):
         return next((kind for network, kind in _REFUSED_IPV4.items() if address in network), None)
     plain = _plain(address)

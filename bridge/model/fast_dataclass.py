@@ -1,8 +1,8 @@
 """Makes dataclasses that are frozen for the type checker only.
 
 A frozen dataclass sets each field through `object.__setattr__`, so an instance with 16 fields takes 2.3 us to make.
-Without `frozen` it takes 0.24 us. A send makes a dozen such instances. The type checker refuses an assignment to a
-field of either kind.
+Without `frozen` it takes 0.24 us. A send makes a dozen such instances. In both cases the type checker refuses an
+assignment to a field.
 """
 
 from __future__ import annotations

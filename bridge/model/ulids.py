@@ -1,7 +1,7 @@
 """Makes ids for messages that came without one: ULIDs, which sort by the moment they were made (github.com/ulid/spec).
 
-The library makes the first ULID of a millisecond, in 4 us. Later ULIDs of that millisecond count up from the first, in
-0.5 us each.
+The library python-ulid makes the first ULID of a millisecond, in 4 us. Later ULIDs of that millisecond count up from
+the first, in 0.5 us each.
 """
 
 from __future__ import annotations

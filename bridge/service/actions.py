@@ -24,8 +24,8 @@ _MOST_NUMBER: Final = 2**63  # both numbers in the id of a stream's entry are be
 
 
 class Actions:
-    """The record of operators' actions: calls that change topics, dead letters, subscriptions or tokens. The default
-    pool's Redis keeps the actions of all pools."""
+    """The record of operators' actions (`model/action.py`): calls such as a change of a topic or a replay of dead
+    letters. The default pool's Redis keeps the actions of all pools."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._stored = StoredActions(store, keys)

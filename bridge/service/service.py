@@ -64,7 +64,7 @@ _CANCEL_AGAIN_S: Final = 0.5
 
 
 class Service:
-    """The operations on one pool's messages and topics. `cli/assembly.py` adds the loops."""
+    """Serves the messages and topics of one pool. `cli/assembly.py` adds the loops."""
 
     def __init__(self, settings: Settings, *, pool: str = DEFAULT, tracing: Deliveries | None = None) -> None:
         """`settings`: the pool's settings. `tracing`: traces deliveries; None: deliveries are not traced."""
@@ -213,8 +213,8 @@ class Service:
         self.dead.end_sweeps()
 
     async def stop(self) -> None:
-        """Stops the loops, waits for sends and pulls in flight, and closes the connections. After the grace period it
-        cancels the tasks that have not ended."""
+        """Stops the loops, waits for sends and pulls in flight, and closes the connections. After the grace period (the
+        setting `grace`) it cancels the tasks that have not ended."""
         for running in self._running:
             running.cancel()
         ending = [

@@ -185,7 +185,7 @@ class Dead:
         return len(replayed) + sum(failure is None for failure in results.values())
 
     async def drop(self, topic: str, message_id: str) -> Message:
-        """Drops a dead letter.
+        """Drops a dead letter, and returns its message without the content.
 
         Raises:
             NotFound: there is no such dead letter.

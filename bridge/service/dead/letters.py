@@ -17,8 +17,8 @@ LETTER_LOST: Final = "its copy is no longer in the dead-letter queue, and its bo
 
 
 Key = tuple[str, int, int]
-"""Id, epoch and nonce, which tell the copies in a dead-letter queue apart. A crash may leave a message in the queue
-twice, and its record names one of the two copies."""
+"""Id, epoch and nonce, which tell the copies in a dead-letter queue apart. A crash may leave two copies of a message in
+the queue; the message's record names one of them."""
 
 
 def key(message_id: str, epoch: int, nonce: int) -> Key:

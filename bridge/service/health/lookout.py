@@ -28,7 +28,7 @@ class Lookout:
         await retrying(self.status, self.run_once)
 
     async def run_once(self) -> float:
-        """Probes the servers that may be away. Returns how many seconds to wait before the next look."""
+        """Probes each server that may be away. Returns how many seconds to wait before the next call."""
         since_s, waits = monotonic() - 2 * _LOOK_S, self._waits()
         for probed in self._servers:
             if waits or probed.outage.lasts or probed.troubled_s() > since_s:

@@ -19,8 +19,8 @@ _FRESH_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The result of a probe. `state`: "ok" if a send would succeed, or the reason why not. `findings`: about parts of
-    the server that fail while other parts work."""
+    """The result of a probe. `state`: "ok" if a send would succeed, or the reason why not. `findings`: faults of the
+    server that make only some calls fail, such as those about some queues."""
 
     state: str
     findings: Sequence[Finding] = ()
@@ -95,7 +95,7 @@ class Probed:
         self._ended_s = -inf
 
     def end(self) -> None:
-        """Ends a probe that is under way."""
+        """Cancels the probe that is under way, if there is one."""
         if self._latest is not None:
             self._latest.task.cancel()
 

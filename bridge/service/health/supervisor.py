@@ -1,10 +1,10 @@
 """Runs loops for as long as the process lives, and keeps the state of each loop.
 
 A loop repeats a pass or a session. A pass ends by itself. A session uses a channel, and lasts until the channel is
-lost. The loop goes on after every error. If a server is away, the loop makes a short pause and tries again. If the loop
-meets a bug, its pauses are 1 s, 2 s, 4 s and so on, up to 60 s. The loop's state shows the bug until a whole pass has
-gone well. If the bug concerns one message or a session, the state shows it until the loop has worked for 20 seconds
-without an error.
+lost. The loop goes on after every error. If a server is away, the loop tries again after a pause, of one second by
+default. If the loop meets a bug, its pauses are 1 s, 2 s, 4 s and so on, up to 60 s. The loop's state shows the bug
+until a whole pass has gone well. If the bug concerns one message or a session, the state shows it until the loop has
+worked for 20 seconds without an error.
 """
 
 from __future__ import annotations

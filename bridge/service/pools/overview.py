@@ -93,7 +93,7 @@ class Overview:
         return not self._stopping.is_set()
 
     def end(self) -> None:
-        """Ends all waits, because the process stops."""
+        """Ends all calls of `rest` that wait, because the process stops."""
         self._stopping.set()
 
     async def _sample(self) -> tuple[Sample, float]:

@@ -1,8 +1,8 @@
 """Combines the services of all pools, so that one bridge process serves them together.
 
-A pool is one RabbitMQ and one Redis. The namespace of a topic decides its pool; a topic without a namespace, or with
-one that is not routed, belongs to the default pool. A call for one topic uses the service of its pool alone. So a pool
-that is away affects its own topics and no others.
+A pool is one RabbitMQ and one Redis. The settings route namespaces to pools. A topic of any other namespace, or without
+one, belongs to the default pool. A call for one topic uses the service of its pool alone. So a pool that is away
+affects its own topics and no others.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Pools:
             service.drain()
 
     async def stop(self) -> None:
-        """Stops the service of each pool."""
+        """Stops answering other worker processes, and stops the service of each pool."""
         self.worker_rpc.end()
         await self._each(lambda service: service.stop())
 

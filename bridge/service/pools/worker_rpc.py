@@ -1,9 +1,9 @@
-"""Asks the other worker processes of one `serve` for their metrics and their health.
+"""Asks the other worker processes of one `serve` for their metrics, counts and health.
 
-Before the fork, each worker gets a pair of datagram sockets. It keeps one end, and all other workers hold the other
-end. To ask a question, a worker makes a pair of stream sockets and sends one end along with the question. It reads the
-answer from the other end until that closes. So there is no listening socket that other processes could reach. A
-question to a worker that is being restarted waits in the worker's socket.
+Before the fork, each worker gets a pair of datagram sockets. The worker keeps one end, and all other workers hold the
+other end. To ask a question, a worker makes a pair of stream sockets and sends one end along with the question. It
+reads the answer from the other end until that closes. So there is no listening socket that other processes could reach.
+A question to a worker that is being restarted waits in the worker's socket.
 """
 
 from __future__ import annotations

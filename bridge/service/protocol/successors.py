@@ -117,8 +117,8 @@ def replay_copy(letter: Copy, now_ms: int, *, max_retry: int | None = None, ttl_
 
 
 def as_recorded(copy: Copy, record: Record) -> Copy:
-    """Returns the copy with the values of its record, which may be newer: the message may have been moved, or its lease
-    extended, after the copy was published."""
+    """Returns the copy with epoch, nonce, moments and retry limit of its record. They may be newer: the message may
+    have been moved, or its lease extended, after the copy was published."""
     if (copy.epoch, copy.nonce, copy.created_ms, copy.due_ms, copy.expires_ms, copy.max_retry, copy.asked) == (
         *(record.epoch, record.nonce, record.created_ms, record.due_ms, record.expires_ms, record.max_retry),
         0,

@@ -62,10 +62,11 @@ class Demand:
         return len(self._came_s) == _STEADY_PULLS and now_s - self._came_s[0] <= _STEADY_S
 
     def resized(self, window: int, wanted: int, now_s: float) -> int:
-        """Returns the new window of a feed. `window`: the present window. `wanted`: the window that pulls need now.
+        """Returns the new window of a feed: how many messages it may hold. `window`: the present window. `wanted`: the
+        window that pulls need now.
 
-        A window grows at once. Once a second the window shrinks to the largest size that was needed since the last
-        check, if this is less than half.
+        A window grows at once. Once a second it shrinks to the largest size that was needed since the last check, if
+        this is less than half of it.
         """
         if wanted > window:
             self._most, self._looked_s = 0, now_s

@@ -34,8 +34,8 @@ MOST: Final = 1_024
 """The most deliveries that a process keeps unacknowledged."""
 
 MOST_OF_QUEUE: Final = 128
-"""The most deliveries of one queue that a process keeps unacknowledged. They count in the window of the queue's
-feed."""
+"""The most deliveries of one queue that a process keeps unacknowledged. They count in the window of the queue's feed,
+the consumer that pulls share."""
 
 LARGEST: Final = 16_384
 """The longest body of a delivery that is kept unacknowledged, in bytes. So all together take at most 16 MiB."""
@@ -90,9 +90,9 @@ class UnackedLeases:
         return max(0, min(MOST - len(self._leases), MOST_OF_QUEUE - self._of_queue[queue]))
 
     def fits(self, copy: Copy, lease_ms: int) -> bool:
-        """Whether the delivery of this copy may stay unacknowledged: its lease is longer than twice `lease_copy_after`,
-        and its body has at most `LARGEST` bytes. False for a copy that an AMQP client published: it has no epoch, so a
-        record could not tell it from other copies."""
+        """Whether the delivery of this copy may stay unacknowledged: its lease is longer than twice the setting
+        `lease_copy_after`, and its body has at most `LARGEST` bytes. False for a copy that an AMQP client published: it
+        has no epoch, so a record could not tell it from other copies."""
         return copy.epoch > 0 and lease_ms > 2 * self._after_ms and len(copy.envelope.body or b"") <= LARGEST
 
     def add(self, copy: Copy, delivery: Taken, lease_ms: int) -> None:
@@ -127,8 +127,9 @@ class UnackedLeases:
             await self._acknowledging
 
     async def run_once(self) -> None:
-        """Handles each delivery that has been unacknowledged for `lease_copy_after`; while the process ends, every
-        delivery. Publishes a lease copy for each lease that still lasts. Then acknowledges the handled deliveries.
+        """Handles each delivery that has been unacknowledged for as long as the setting `lease_copy_after` says; while
+        the process ends, every delivery. Publishes a lease copy for each lease that still lasts. Then acknowledges the
+        handled deliveries.
 
         Raises:
             Unavailable: some deliveries are left for the next run.

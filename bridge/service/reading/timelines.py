@@ -53,8 +53,8 @@ class Timelines:
 
 
 def stays_ms(stored: StoredTransition, policy: Policy) -> int:
-    """Returns how many ms the wheel keeps the copy that this transition published. 0: it published none, or the copy
-    passes the wheel at once. Pure."""
+    """Returns how many ms the wheel keeps the copy that this transition published. 0: the transition published none, or
+    the copy passes the wheel at once. `policy`: the policy of the message's topic. Pure."""
     if stored.what not in _PARKING or stored.number <= 0:
         return 0
     rounded_up = stored.what is What.LEASED or (stored.what is What.SENT and policy.release is Release.DIRECT)

@@ -91,6 +91,7 @@ class Schedules(LeasedSchedules):
 
     async def pause(self, name: str, check: Check) -> Schedule:
         """Pauses a schedule. Once this returns, no tick fires. Ticks of the pause do not count as missed. Idempotent.
+        `check`: refuses a schedule that the caller may not use.
 
         Raises:
             NotFound: there is no schedule of this name.
@@ -107,7 +108,8 @@ class Schedules(LeasedSchedules):
         return schedule
 
     async def resume(self, name: str, check: Check) -> Schedule:
-        """Ends a pause. Only ticks from now on fire. Idempotent.
+        """Ends the pause of a schedule. Only ticks from now on fire. Idempotent. `check`: refuses a schedule that the
+        caller may not use.
 
         Raises:
             NotFound: there is no schedule of this name.
@@ -122,7 +124,8 @@ class Schedules(LeasedSchedules):
         return schedule
 
     async def remove(self, name: str, check: Check) -> Schedule:
-        """Removes a schedule. Once this returns, no tick fires. Messages of past ticks stay.
+        """Removes a schedule, and returns it. Once this returns, no tick fires. Messages of past ticks stay. `check`:
+        refuses a schedule that the caller may not use.
 
         Raises:
             NotFound: there is no schedule of this name.
@@ -138,7 +141,7 @@ class Schedules(LeasedSchedules):
 
     async def trigger(self, name: str, check: Check) -> Sent:
         """Sends the message of the schedule now, even if the schedule is paused or the previous tick's message has not
-        ended.
+        ended. `check`: refuses a schedule that the caller may not use.
 
         Raises:
             NotFound: there is no schedule of this name.

@@ -25,8 +25,8 @@ _NO_ENVELOPE: Final = Envelope()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Template:
-    """The message of each tick. `ttl_ms`, `max_retry` None: the topic's value. `labels`: as one text, a line
-    `key=value` for each."""
+    """The message that a schedule sends at each tick. `ttl_ms`, `max_retry` None: the topic's value. `labels`: as one
+    text, a line `key=value` for each."""
 
     envelope: Envelope = _NO_ENVELOPE
     ttl_ms: int | None = None
@@ -92,7 +92,7 @@ class Schedule:
         return wake_ms(self.spec.timing, self.spec.rules, self.name, self.progress.position_ms)
 
     def following(self, now_ms: int, count: int) -> list[Tick]:
-        """Returns the next `count` ticks after `now_ms`; none while the schedule is paused."""
+        """Returns the next `count` ticks after `now_ms`, in Unix ms; none while the schedule is paused."""
         return [] if self.progress.is_paused else following(self.spec.timing, self.name, now_ms, count)
 
     def waiting(self, now_ms: int) -> tuple[Tick, ...]:

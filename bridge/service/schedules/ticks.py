@@ -1,4 +1,5 @@
-"""Decides which ticks of a schedule become messages. Pure.
+"""Decides which ticks of a schedule become messages. A tick is one moment at which the schedule sends its message.
+Pure.
 
 A schedule has a position, a moment. For every tick up to this moment, the bridge has decided whether to send it. A plan
 makes this decision for the ticks from the position up to a little ahead of now, and returns the new position.
@@ -34,8 +35,8 @@ MOST_MISSED: Final = 1_000
 
 
 class Missed(StrEnum):
-    """Selects which missed ticks are sent: none, the last one, or all up to `Rules.missed_max`. A tick is missed if its
-    moment passed while no process planned the schedule."""
+    """Selects which missed ticks are sent: none (`skip`), the latest one (`last`), or the latest `missed_max` ones
+    (`all`). A tick is missed if its moment passed while no process planned the schedule."""
 
     SKIP = "skip"
     LAST = "last"
@@ -43,8 +44,8 @@ class Missed(StrEnum):
 
 
 class Overlap(StrEnum):
-    """What happens to a tick while the message of the previous tick has not ended: it is sent (`ALLOW`), or left out
-    (`SKIP`)."""
+    """What happens to a tick while the message of the previous tick has not ended: it is sent (`allow`) or left out
+    (`skip`)."""
 
     ALLOW = "allow"
     SKIP = "skip"

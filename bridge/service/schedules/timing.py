@@ -29,10 +29,10 @@ class Tick(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timing:
-    """The moments at which a schedule ticks: by the expression `cron` in `timezone`, or at intervals of `every_ms`.
-    `anchor_ms`: the moment of one tick; the intervals count from it in both directions. `start_ms`, `end_ms`: the first
-    and the last moment at which a tick may be; None: no bound. `jitter_ms`: each message is due later by up to this
-    much, but before the next tick."""
+    """The moments at which a schedule ticks: by the expression `cron` in `timezone`, or, if `cron` is None, at
+    intervals of `every_ms`. `anchor_ms`: the moment of one tick; the intervals count from it in both directions.
+    `start_ms`, `end_ms`: the first and the last moment at which a tick may be; None: no bound. Moments are Unix ms.
+    `jitter_ms`: each message is due later by up to this much, but before the next tick."""
 
     cron: str | None = None
     timezone: str = UTC_NAME

@@ -1,4 +1,5 @@
-"""Decides which sends need not claim their ids, and makes the records of these sends. Pure."""
+"""Decides which sends need not claim their ids, and makes the records of these sends. A claim is a record that Redis
+writes before the publish, so that no other send gets the id. Pure."""
 
 from __future__ import annotations
 

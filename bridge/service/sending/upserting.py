@@ -1,8 +1,8 @@
 """Sends messages whose callers say what happens if a live message has the id (`IfExists`).
 
-Sends that replace or extend one message wait for each other in a process. The bridge carries out sends of one kind that
-wait at one moment as one send. The message gets the content of the last of them, as if the others had come just before.
-So a thousand sends that race for one id publish a few copies, not a thousand. Between processes, epoch and nonce of the
+Sends that replace or extend one message wait for each other in a process. Those of one kind that wait together are
+carried out as one send. The message gets the content of the last of them, as if the others had come just before. So a
+thousand sends that race for one id publish a few copies, not a thousand. Between processes, epoch and nonce of the
 record decide which send succeeds.
 """
 

@@ -19,8 +19,8 @@ from bridge.store.keys import Keys
 # After this time at most, a process sees a policy that another process has changed.
 _FRESH_S = 2.0
 MOST_POLICIES = 20_000
-"""The most policies that a process remembers. They are limited, as a read may name any topic, even one that does not
-exist."""
+"""The most policies that a process remembers. There is a limit because a read may name any topic, even one that does
+not exist."""
 _PAGE = 1_000
 
 _Read = tuple[Effective, float]

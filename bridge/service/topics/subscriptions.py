@@ -26,8 +26,9 @@ DEFAULT_BACKOFF: Final = Backoff(steps_ms=(5_000, 30_000, 300_000, 1_800_000, 7_
 class Subscription:
     """The receiver of a topic's due messages, and how it is called.
 
-    `id`: a subscription that replaces another one gets a new id. `url` None: each message names its receiver.
-    `secrets`: each secret makes one signature. `ended_ms`: when the receiver answered 410, in Unix ms; 0: it has not.
+    `id`: identifies this subscription; a subscription that replaces it gets a new id. `url` None: each message names
+    its receiver. `secrets`: each secret makes one signature of a callback. `backoff`: the delays before further
+    attempts. `ended_ms`: when the receiver answered 410, in Unix ms; 0: it has not.
     """
 
     id: str = field(default_factory=lambda: token_hex(8))

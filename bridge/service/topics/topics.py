@@ -116,7 +116,8 @@ class Topics:
         return await self._policies.change(topic, change)
 
     async def names(self) -> list[str]:
-        """Returns the names of all topics, sorted. Puts topics back on the list that were used just after a removal.
+        """Returns the names of all topics, sorted. If a topic was used again just after its removal, puts it back on
+        the list.
 
         Raises:
             StoreUnavailable: Redis did not answer.

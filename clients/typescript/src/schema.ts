@@ -1564,8 +1564,8 @@ export interface components {
         };
         /**
          * Missed
-         * @description Selects which missed ticks are sent. A tick is missed if its moment passed while no process planned the
-         *     schedule.
+         * @description Selects which missed ticks are sent: none (`skip`), the latest one (`last`), or the latest `missed_max` ones
+         *     (`all`). A tick is missed if its moment passed while no process planned the schedule.
          * @enum {string}
          */
         Missed: "all" | "last" | "skip";
@@ -1621,7 +1621,8 @@ export interface components {
         };
         /**
          * Overlap
-         * @description Whether a tick is sent while the message of the previous tick has not ended.
+         * @description What happens to a tick while the message of the previous tick has not ended: it is sent (`allow`) or left out
+         *     (`skip`).
          * @enum {string}
          */
         Overlap: "allow" | "skip";
