@@ -125,7 +125,7 @@ class Leasing:
         that are not due yet into the wheel, and gives back deliveries if a server is away.
 
         Returns for each delivery its lease; None if it can't be leased, as for a ghost; or the error because of which
-        it was given back.
+        the delivery was given back.
         """
         now_ms = int(self._store.clock.now_ms())
         room = self.unacked.room(taken[0][0].queue)

@@ -46,8 +46,8 @@ class Replacing:
 
     async def put(self, draft: Draft, maker: Maker | None = None, *, waits: bool = False) -> Sent:
         """Sends the draft, which has an id, and ends the live message of that id, leased or not. A consumer may still
-        have the old message. If it settles that by id alone, it settles the new message once the new one is released. A
-        receipt, or an ack over AMQP with `x-delay-created`, settles only the message that it came with.
+        have the old message, and settle it by id alone. Once the new message is released, such a call settles the new
+        message. A receipt, or an ack over AMQP with `x-delay-created`, settles only the message that it came with.
 
         `maker`: a client with a limited number of topics; None: no limit. `waits`: if the old message is just being
         released, this method waits until the old message is due, and then replaces it.
