@@ -24,8 +24,8 @@ from bridge.store.kept.policies import read_policy
 from bridge.store.kept.schedules import StoredSchedule
 
 FORMAT: Final = 2
-"""The format that this version writes. Format 1 had no targets: a version that knows only format 1 would restore a
-message without its target."""
+"""The format that this version writes. Format 1 had no targets (exchange and routing key for a due message). So a
+version that knows only format 1 would restore a message without its target."""
 _READABLE: Final = (1, FORMAT)
 Line = Mapping[str, Any]
 
@@ -60,7 +60,7 @@ class Kind(StrEnum):
 
 
 class BadBackup(BridgeError):
-    """A line is not part of a backup that this version reads."""
+    """The file is no complete backup that this version reads: a line is wrong, or the end is missing."""
 
 
 class Topic(NamedTuple):
@@ -76,7 +76,7 @@ def written(kind: Kind, members: Line) -> bytes:
 
 
 def read(line: bytes, number: int) -> Line:
-    """Parses a line. `number`: the line's number, which errors name.
+    """Parses a line, and returns its JSON object. `number`: the line's number, which errors name.
 
     Raises:
         BadBackup: the line is no JSON object, or has no known kind.
@@ -91,7 +91,11 @@ def read(line: bytes, number: int) -> Line:
 
 
 def check_head(line: Line) -> None:
-    """Raises BadBackup if this version can't read the backup that has this head."""
+    """Checks that this version can read a backup. `line`: the backup's first line.
+
+    Raises:
+        BadBackup: the line names a format that this version does not know.
+    """
     if line.get("format") not in _READABLE:
         raise BadBackup(f"the backup has the format {line.get('format')!r}, and this version reads 1 to {FORMAT}")
 
@@ -119,7 +123,7 @@ def message_line(message: Message) -> bytes:
 
 
 def read_message(line: Line, number: int) -> Message:
-    """Reads the line of a message.
+    """Reads the line of a message. `number`: the line's number, which errors name.
 
     Raises:
         BadBackup: a member is missing or wrong.
@@ -154,7 +158,7 @@ def _target(exchange: Any, routing_key: Any) -> Target:
 
 
 def read_topic(line: Line, number: int) -> Topic:
-    """Reads the line of a topic.
+    """Reads the line of a topic. `number`: the line's number, which errors name.
 
     Raises:
         BadBackup: a member is missing or wrong.
@@ -175,7 +179,7 @@ def schedule_line(stored: StoredSchedule) -> bytes:
 
 
 def read_schedule_line(line: Line, number: int) -> Schedule:
-    """Reads the line of a schedule.
+    """Reads the line of a schedule. `number`: the line's number, which errors name.
 
     Raises:
         BadBackup: a member is missing or wrong.
@@ -191,7 +195,7 @@ def read_schedule_line(line: Line, number: int) -> Schedule:
 
 
 def read_field(line: Line, number: int) -> Field:
-    """Reads a line that holds one field of a Redis hash.
+    """Reads a line that holds one field of a Redis hash. `number`: the line's number, which errors name.
 
     Raises:
         BadBackup: a member is missing or wrong, or the field belongs to a hash that backups do not hold.

@@ -46,8 +46,8 @@ class Call(Generic[Answer_co]):
     topic: str = ""
 
     def args_until(self, until_ms: int) -> tuple[Any, ...]:
-        """Returns the arguments of the call with `until_ms` among them: after this moment of Redis' clock the script
-        changes nothing.
+        """Returns the call's arguments with a time limit among them. `until_ms`: a moment of Redis' clock in Unix ms.
+        After it the script changes nothing.
 
         Returns the arguments unchanged if the script is not about a message, or if the call sets the clock itself, as
         tests do.
@@ -68,8 +68,8 @@ def plain(read: Callable[[Reply], Answer]) -> Callable[[Call[Any], Reply], Answe
 
 
 def together(calls: Sequence[Call[object]]) -> list[list[int]]:
-    """Groups calls that can be sent as one: same script, same home. Returns lists of indexes. The calls of one home
-    stay in their order."""
+    """Groups calls that can be sent as one: same script, same home, at most `MOST`. Returns lists of indexes into
+    `calls`. The calls of one home stay in their order."""
     groups: list[list[int]] = []
     latest: dict[str, list[int]] = {}
     for at, call in enumerate(calls):

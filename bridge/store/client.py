@@ -86,8 +86,8 @@ class Store:
 
     @property
     def breaker(self) -> Breaker:
-        """The breaker of the server. With several servers, it is the breaker in the worst state (open, then half open,
-        then closed)."""
+        """The breaker of the server, which refuses calls while the server does not answer. With several servers, it is
+        the breaker in the worst state (open, then half open, then closed)."""
         return max(self._servers.breakers, key=lambda breaker: breaker.state, default=Breaker())
 
     @property
@@ -143,7 +143,8 @@ class Store:
             return cast("list[Answer | UnnamedVerdict]", error.answers)
 
     async def run_both(self, one: Call[Answer], other: Call[Other]) -> tuple[Answer, Other]:
-        """Runs two calls of different scripts in one round trip, and returns both answers."""
+        """Runs two calls of different scripts in one round trip, and returns both answers. Raises the errors of
+        `run`."""
         both: list[Any] = await self.run([one, other])
         return both[0], both[1]
 
@@ -217,23 +218,39 @@ class Store:
 
     async def learn_clock(self, keys: Sequence[str] = ()) -> None:
         """Asks Redis for its time, which sets the clock and shows whether Redis answers. With `keys` it asks the
-        servers of these keys, and all must answer. Without keys it asks all servers, and one answer is enough."""
+        servers of these keys, and all must answer. Without keys it asks all servers, and one answer is enough.
+
+        Raises:
+            StoreUnavailable: a server that must answer did not answer.
+        """
         with _translated(self._servers.title):
             await self._servers.learn_time(keys)
 
     async def command(self, *words: Any) -> Reply:
-        """Runs one plain command and returns the raw answer. The word after the command's name is a key."""
+        """Runs one plain command and returns the raw answer. The word after the command's name is a key.
+
+        Raises:
+            StoreUnavailable: Redis refused the command, or did not answer, and the command may have run.
+        """
         (answer,) = await self.commands([words])
         return answer
 
     async def command_each(self, *words: Any) -> list[Reply]:
-        """Runs one plain command on every server, and returns one answer for each server."""
+        """Runs one plain command on every server, and returns one raw answer for each server.
+
+        Raises:
+            StoreUnavailable: a server refused the command, or did not answer.
+        """
         with _translated(self._servers.title):
             return _without_errors(await self._servers.ask_each(pack("", *words)))
 
     async def commands(self, commands: Sequence[Sequence[Any]]) -> list[Reply]:
-        """Runs plain commands in one round trip, and returns their answers in the same order. Commands of one key run
-        in order."""
+        """Runs plain commands in one round trip, and returns their raw answers in the same order. The word after each
+        command's name is a key. Commands of one key run in order.
+
+        Raises:
+            StoreUnavailable: Redis refused a command, or did not answer; some of the commands may have run.
+        """
         began_s = monotonic()
         try:
             with _translated(self._servers.title):

@@ -49,10 +49,10 @@ class StoreClock:
 
     @property
     def ahead_ms(self) -> float:
-        """How far Redis' clock has jumped ahead at most, in ms, since a moment was stored, whenever that was.
+        """The most by which Redis' clock has jumped ahead, in ms, between any earlier moment and now.
 
-        It counts the jumps of a second or more that this process has noticed. It is the sum of all jumps, minus the
-        lowest value that this sum has had. Of several servers, the one with the largest value counts.
+        The property counts the jumps of a second or more that this process has noticed. It is the sum of all jumps,
+        minus the lowest value that this sum has had. With several servers, it is the largest of their values.
         """
         return max((stepped_ms - lowest_ms for stepped_ms, lowest_ms in self._stepped_ms.values()), default=0.0)
 
@@ -61,8 +61,9 @@ class StoreClock:
         return self._low_ms is not None
 
     def heard(self, store_ms: int, sent_s: float, received_s: float, server: str = "") -> None:
-        """Records one answer. `store_ms`: the time in the answer, in Unix ms. `sent_s`, `received_s`: when this process
-        sent the command and received the answer, as moments of `monotonic()`."""
+        """Records the time in one answer of a server. `store_ms`: this time, in Unix ms. `sent_s`, `received_s`: when
+        this process sent the command and received the answer, as moments of `monotonic()`. `server`: host and port;
+        empty: there is only one server."""
         low, high = store_ms - received_s * 1_000, store_ms + 1 - sent_s * 1_000
         known = self._bounds_ms.get(server)
         if known is not None and low <= known[1] and high >= known[0]:
@@ -76,8 +77,9 @@ class StoreClock:
             self._compare()
 
     def replaced(self, server: str = "") -> None:
-        """Reports that another machine has taken the server's place, for example after a failover. The next answer then
-        replaces the bounds of the clock, and does not count as a jump."""
+        """Reports that another machine has taken a server's place, for example after a failover. The server's next
+        answer then replaces the bounds of its clock, and does not count as a jump. `server`: host and port; empty:
+        there is only one server."""
         if server in self._bounds_ms:
             self._bounds_ms[server] = (self._bounds_ms[server][0], -inf)
 

@@ -29,7 +29,8 @@ def fields_of(info: bytes) -> dict[str, str]:
 
 
 def evicting_policy(info: Mapping[str, str]) -> str | None:
-    """Returns the `maxmemory-policy` if this server evicts keys when its memory is full. None: it evicts none."""
+    """Returns the `maxmemory-policy` if this server evicts keys when its memory is full. None: it evicts none. `info`:
+    the server's fields of INFO."""
     policy = info.get("maxmemory_policy", "noeviction")
     return policy if int(info.get("maxmemory", 0)) and policy != "noeviction" else None
 

@@ -32,7 +32,7 @@
     <prefix>/{:schedules}/leases    hash    names of leased schedules, each with the end of its lease
     <prefix>/{:schedules}/clock     string  the latest moment at which schedules were planned, to within ten seconds
     <prefix>/{:schedules}/of/<name> hash    a schedule: what is asked, its message, and how far it is planned
-    <prefix>/{:schedules}/file      string  exists while Redis has the schedules of the file
+    <prefix>/{:schedules}/file      string  exists once the schedules of BRIDGE_SCHEDULES_FILE are stored
     <prefix>/{:probe:<n>}/probe     string  written to see whether a server takes writes; ends after ten seconds
     <prefix>/{:probe:<n>}/probe/set zset    the probe's script also writes an entry here, and removes it at once
     <prefix>/idempotency/{<token>}/answers

@@ -28,7 +28,7 @@ async def page(
 ) -> list[Entry]:
     """Returns the first entries behind the cursor, up to `limit`. Fewer entries mean that the index ends there.
     `states`: the codes of the wanted states as digits, such as `12`. `due_from_ms`, `due_to_ms`: both inclusive, in
-    Unix ms.
+    Unix ms. `cursor` None: from the index's start.
 
     Raises:
         StoreUnavailable: Redis did not answer.

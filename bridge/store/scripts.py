@@ -30,7 +30,7 @@ class Script:
 
     @property
     def of_record(self) -> bool:
-        """Whether the script is about one message."""
+        """Whether the script is about one message, or with `for_each` about several."""
         return self.keys[0] == "record"
 
     @property

@@ -1,4 +1,5 @@
-"""Counts and logs the answers of scripts that this version has no rule for, and remembers them for the watch.
+"""Counts and logs the answers of scripts that this version has no rule for, and remembers them for the findings in
+health.
 
 Only a fault of the bridge gives such an answer. No code acts on the answer: the message is neither acknowledged nor
 dropped.

@@ -36,8 +36,8 @@ class StoredActions:
         )
 
     async def before(self, last: tuple[int, int] | None, limit: int) -> list[Recorded]:
-        """Returns up to `limit` actions, the newest first. `last`: `at_ms` (Unix ms) and `place` of a `Recorded`
-        action; returns only older actions. None: starts with the newest action."""
+        """Returns up to `limit` actions, the newest first. `last`: the `at_ms` and the `place` of a `Recorded`; returns
+        only actions before this one. None: starts with the newest action."""
         end = "+" if last is None else f"({last[0]}-{last[1]}"
         entries = await self._store.command("XREVRANGE", self._key, end, "-", "COUNT", limit)
         return [_recorded(text(entry_id), fields(entry)) for entry_id, entry in pairs(entries)]

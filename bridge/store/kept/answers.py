@@ -1,7 +1,7 @@
 """Keeps in Redis the answers to requests with an idempotency key, and which of these requests are under way.
 
-A hash and a sorted set on one server hold the idempotency keys of one token. Both expire `kept_ms` after the token's
-latest try began (`StoredAnswers`).
+A try is one attempt of a process to answer such a request. A hash and a sorted set on one server hold the idempotency
+keys of one token. Both expire `kept_ms` (of `StoredAnswers`) after the token's latest try began.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ HELD_MS: Final = 30_000
 """How long one try of a request holds its idempotency key. If the process dies, the next try can begin after that."""
 
 BYTES_A_KEY: Final = 1_024
-"""How many bytes of answers Redis keeps for a token, for each key that the token may have. Only their total is limited,
-so one answer may be larger."""
+"""How many bytes of answers Redis keeps for each key that a token may have. Only their total is limited, so one answer
+may be larger."""
 
 MOST_BYTES: Final = 1024 * 1024
 """The largest answer that is kept, in bytes."""
 
 
 class Progress(StrEnum):
-    """The state of earlier requests with an idempotency key."""
+    """The state of an idempotency key when a try wants to begin: new, unanswered, answered, under way, or of another
+    request."""
 
     BEGUN = "begun"  # there was no earlier request
     AGAIN = "again"  # an earlier try ended without an answer, or its process died
@@ -58,14 +59,15 @@ class StoredAnswers:
         self._most = most
 
     async def begin(self, who: str, key_id: bytes, fingerprint: bytes, holder: bytes) -> Begun:
-        """Begins a try of a request, unless another try of it is under way or has been answered. `fingerprint`:
-        distinguishes requests that use one key. `holder`: identifies this try."""
+        """Begins a try of a request, unless another try of it is under way or has been answered. `Begun.progress` says
+        which of these it is. `fingerprint`: distinguishes requests that use one key. `holder`: identifies this try."""
         (begun,) = await self._store.run([self.begin_call(who, key_id, fingerprint, holder)])
         return begun
 
     async def end(self, who: str, key_id: bytes, holder: bytes, *, answer: bytes = b"", forgets: bool = False) -> None:
-        """Ends this try and keeps its answer. If the answer is empty, the next try begins the request again. `forgets`:
-        frees the key instead, so any request can use it."""
+        """Ends this try and keeps its answer. Without a kept answer, the next try begins the request again. An answer
+        is not kept if it is empty or has more than `MOST_BYTES`. `forgets`: frees the key instead, so any request can
+        use it."""
         kept = answer if len(answer) <= MOST_BYTES else b""
         await self._store.run([self.end_call(who, key_id, holder, kept, forgets=forgets)])
 

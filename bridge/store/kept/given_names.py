@@ -28,7 +28,8 @@ class GivenNames:
     async def keep(self, topic: str, name: str) -> None:
         """Stores the name that a client gave for a topic, unless it equals the topic.
 
-        A call that comes more than a minute later stores the name again, as Redis may have lost it.
+        For a minute after it stored a name, this process stores none of the same topic. Later it stores the name again,
+        as Redis may have lost it.
         """
         if topic != name and monotonic() - (self._kept_s.get(topic) or -inf) > _AGAIN_S:
             await self._store.command("HSET", self._key, topic, name)

@@ -1,5 +1,8 @@
 """Keeps the ids that the ingress gives to messages, from before it accepts them until it acknowledges them.
 
+The ingress takes messages from the queue `delay.in`. A session of the ingress lasts from the begin of its consuming
+until its channel is lost.
+
 RabbitMQ redelivers a message that a bridge accepted and did not acknowledge. The next bridge finds the message's id
 here. Without the id the bridge could not tell the message from another message with equal content. The ids for a topic
 are in one cluster slot, which the topic's name selects. So a server that is away holds up only the topics whose ids it
@@ -51,8 +54,8 @@ class Note(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Found:
     """An intent of another ingress session, found in Redis. `note`: the key of the intent. `ended`: the other session
-    has ended, so RabbitMQ redelivers the message of the intent. A redelivery with an equal fingerprint may be this
-    message, or another one with equal content."""
+    has ended, or wrote nothing for five seconds. RabbitMQ then redelivers the message of the intent. A redelivery with
+    an equal fingerprint may be this message, or another one with equal content."""
 
     session: str
     note: Note
@@ -61,8 +64,8 @@ class Found:
 
 
 class StoredIntents:
-    """The intents of one session of the ingress. Each method raises StoreUnavailable if Redis does not answer. Moments
-    are Unix ms by Redis' clock."""
+    """The intents of one session of the ingress. Each method raises StoreUnavailable if Redis does not answer. `now_ms`
+    is the present moment. All moments are Unix ms by Redis' clock."""
 
     def __init__(self, store: Store, keys: Keys, session: str) -> None:
         self._store = store
@@ -107,8 +110,7 @@ class StoredIntents:
         )
 
     async def others(self, topics: Collection[str], fingerprints: Collection[str], now_ms: int) -> list[Found]:
-        """Returns the intents of other sessions in these topics, if their fingerprint is one of `fingerprints`.
-        `now_ms`: Unix ms by Redis' clock."""
+        """Returns the intents of other sessions in these topics, if their fingerprint is one of `fingerprints`."""
         listed = await self._store.commands(
             [("ZRANGE", self._keys.ingress_sessions(topic), 0, -1, "WITHSCORES") for topic in topics]
         )

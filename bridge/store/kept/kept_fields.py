@@ -18,7 +18,7 @@ _HASHES: Final = ("subscriptions", "tokens", "names", "lmstfy/limits", "lmstfy/n
 
 
 class Field(NamedTuple):
-    """One field of a hash. `of`: the hash's key without the prefix."""
+    """One field of a hash. `of`: the hash's key without BRIDGE_REDIS_PREFIX, such as `tokens`."""
 
     of: str
     name: str
@@ -26,7 +26,7 @@ class Field(NamedTuple):
 
 
 def is_kept(field: Field) -> bool:
-    """Whether `KeptFields.all` can yield the field: its hash is known, and the field is no version."""
+    """Whether `KeptFields.all` can yield the field: its hash is known, and the field is not the version of the hash."""
     of = field.of.split("/")
     known = field.of in _HASHES or (of[:2] == ["lmstfy", "tokens"] and len(of) == 4 and all(of))
     return known and field.name != _VERSIONS.get(field.of)

@@ -61,7 +61,7 @@ class LmstfyStore:
 
     async def take(self, token: LmstfyToken, direction: str, *, limit: int, length_ms: int) -> int:
         """Counts one request in the current window of the token and the direction. `direction`: `produce` or `consume`.
-        `limit`: the most requests in a window.
+        `limit`: the most requests in a window. `length_ms`: the length of a window.
 
         Returns the window's end in Unix ms, which `give_back` needs. Returns 0 if the window has reached its limit.
         """
@@ -85,8 +85,7 @@ class LmstfyStore:
         await self._store.command("HSET", self._keys.lmstfy_names, topic, orjson.dumps([namespace, queue]))
 
     async def names(self) -> Mapping[str, tuple[str, str]]:
-        """Returns namespace and queue by topic. Only topics whose names have a shortened namespace or queue are
-        included."""
+        """Returns namespace and queue by topic, for topics whose names contain a shortened namespace or queue."""
         stored = await self._hash(self._keys.lmstfy_names)
         return {topic: tuple(orjson.loads(names)) for topic, names in stored.items()}
 

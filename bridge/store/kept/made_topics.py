@@ -11,7 +11,8 @@ from bridge.store.replies import whole
 from bridge.store.scripts import SCRIPTS
 
 MOST: Final = 1_000
-"""The highest limit. A count reads each topic that the token has made, and Redis serves nobody else meanwhile."""
+"""The highest limit of a token, in topics. A count reads each topic that the token has made, and Redis serves nobody
+else meanwhile."""
 _HOLD_MS: Final = 60_000  # longer than any declare of a topic's queues
 _KEEP_MS: Final = 365 * 86_400_000
 
@@ -24,16 +25,19 @@ class MadeTopics:
         self._keys = keys
 
     async def count(self, token_id: str, topic: str, limit: int) -> int:
-        """Counts a new topic against the token's limit. Returns 0 if the topic may be used. Otherwise it counts
-        nothing, and returns the number of topics that count against the limit already.
+        """Counts a topic that a token is about to make. Returns 0 if the token may use the topic: the topic exists, or
+        the limit allows one more. Otherwise counts nothing, and returns how many topics of the token count already.
+
+        A counted topic that is not made within a minute no longer counts.
 
         Raises:
-            StoreUnavailable: the topic may have been counted. The place is free again after a minute.
+            StoreUnavailable: the topic may have been counted.
         """
         (taken,) = await self._store.run([self.call(token_id, topic, limit)])
         return taken
 
     def call(self, token_id: str, topic: str, limit: int, *, hold_ms: int = _HOLD_MS) -> Call[int]:
-        """Builds the script call of `count`. Only tests give `hold_ms`."""
+        """Builds the script call of `count`. `hold_ms`: how long a topic counts that is not made; only tests give
+        it."""
         keys = (self._keys.topics, self._keys.made_topics(token_id))
         return Call(SCRIPTS["count_topic"], plain(whole), keys, (topic, limit, MOST, hold_ms, _KEEP_MS))

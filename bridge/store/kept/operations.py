@@ -32,7 +32,8 @@ class Stored:
 
     `asked`: the request. `progress`: the counts so far. `work`: the data that the next worker needs to go on. All three
     are JSON, or empty if there is none. `get` reads `work` only if its caller asks for it. `matched`: how many messages
-    matched at the beginning. `ended_ms`: 0 while the operation runs. `reason`: why the operation failed, or empty.
+    matched at the beginning. `state`: `running`, or the final state. `ended_ms`: 0 while the operation runs. `reason`:
+    why the operation failed, or empty.
     """
 
     id: str
@@ -67,7 +68,7 @@ class _Taken(NamedTuple):
 
 
 class Lost(Exception):
-    """Another process has leased the operation."""
+    """Another process has leased the operation, so the caller's lease is no longer valid."""
 
 
 class StoredOperations:
@@ -93,9 +94,9 @@ class StoredOperations:
     async def save(
         self, lease: Lease, *, progress: bytes, work: bytes, ended: str = "", reason: str = ""
     ) -> Lease | None:
-        """Saves the operation's progress and remaining work, and extends the lease. `ended`: the final state; empty
-        while the operation runs. `reason`: why it failed, else empty. Returns None if the operation has ended or was
-        cancelled.
+        """Saves an operation's progress. While the operation runs, also saves its remaining work, and returns the
+        extended lease. Returns None if the operation has ended, by this call or by a cancel. `ended`: the final state;
+        empty: the operation goes on. `reason`: why it failed, else empty.
 
         Raises:
             Lost: another process has leased the operation; nothing is saved.
@@ -107,7 +108,8 @@ class StoredOperations:
         return Lease(lease.operation_id, until_ms, until_s) if until_ms else None
 
     async def hold(self, lease: Lease) -> Lease:
-        """Extends the lease while its holder works on a portion. The new lease does not count as a further try.
+        """Extends the lease while its holder works on a portion of the messages. The new lease does not count as a
+        further try.
 
         Raises:
             Lost: another process has leased the operation.

@@ -37,8 +37,8 @@ class StoredPolicies:
         await self._store.command("SET", self._keys.policy(topic), write_policy(policy))
 
     async def replace(self, topic: str, former: bytes | None, policy: Policy) -> bool:
-        """Sets the policy if the stored one is still `former`. Keeps fields that only a newer bridge knows. Returns
-        whether it set the policy."""
+        """Sets the policy if the stored one is still `former`. `former`: the policy as JSON that the caller has read;
+        None: there was none. Keeps fields that only a newer bridge knows. Returns whether it set the policy."""
         (done,) = await self._store.run([self.call(topic, former, write_policy(policy, over=former))])
         return done
 
@@ -56,7 +56,8 @@ def write_policy(policy: Policy, *, over: bytes | None = None) -> bytes:
 
 
 def read_policy(stored: bytes | None) -> Policy:
-    """Reads a policy that a bridge of any version has stored. Ignores fields that this version does not know."""
+    """Reads a policy that a bridge of any version has stored. None: no policy is stored, so all fields get their
+    defaults. Ignores fields that this version does not know."""
     if stored is None:
         return Policy()
     known = _known(Policy, orjson.loads(stored))

@@ -31,7 +31,7 @@ class Rates:
         ms the rate will admit a request. `whose` and `direction` name the counter, such as a token's id and a scope.
 
         Raises:
-            StoreUnavailable: the request may have been counted.
+            StoreUnavailable: Redis did not answer, and the request may have been counted.
         """
         (wait_ms,) = await self._store.run([self.call(whose, direction, rate)])
         return wait_ms

@@ -23,7 +23,7 @@ MOST: Final = 1_000
 """The most schedules that are kept."""
 
 LEASE_MS: Final = 4_000
-"""How long a lease of a schedule lasts. If its holder dies, another process goes on after that."""
+"""How long a lease of a schedule lasts. If its holder dies, another process can lease the schedule after that."""
 
 _SPEC, _MESSAGE, _STATE = "spec", "message", "state"
 
@@ -42,7 +42,8 @@ class Lease:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredSchedule:
-    """The data of one schedule in Redis, each part as JSON. `message` is empty if it was not asked for."""
+    """The data of one schedule in Redis, each part as JSON. `spec`: its definition. `message`: what its ticks send;
+    empty if the caller did not ask for it. `state`: how far its ticks are planned."""
 
     name: str
     spec: bytes
@@ -51,7 +52,8 @@ class StoredSchedule:
 
 
 class Saved(StrEnum):
-    """The answers of `save_schedule.lua`, which saves a schedule."""
+    """The answers of `save_schedule.lua`, which saves a schedule: it is saved, the lease is lost, or there are `MOST`
+    schedules."""
 
     SAVED = "saved"
     LOST = "lost"
@@ -67,7 +69,7 @@ class Full(Exception):
 
 
 class Lost(Exception):
-    """Another process has leased the schedule."""
+    """The lease is not valid any more: it was ended, or another process has leased the schedule."""
 
 
 class StoredSchedules:
@@ -79,7 +81,8 @@ class StoredSchedules:
         self._keys = keys
 
     async def take(self, most: int) -> list[Lease]:
-        """Leases up to `most` schedules that are to be planned now."""
+        """Leases up to `most` schedules that are to be planned now. Leaves out schedules that other processes have
+        leased."""
         began_s = monotonic()
         ((now_ms, until_ms, names),) = await self._store.run([self.take_call(most)])
         return [Lease(name, now_ms, until_ms, began_s + LEASE_MS / 1_000) for name in names]
@@ -97,8 +100,8 @@ class StoredSchedules:
     async def save(
         self, lease: Lease, *, state: bytes, wake_ms: int | None, leave: bool, spec: bytes = b"", message: bytes = b""
     ) -> None:
-        """Saves a schedule. `wake_ms`: when it is to be planned next; None: never. `leave`: ends the lease. If `spec`
-        is empty, the stored spec and message stay.
+        """Saves a schedule. `state`: how far its ticks are planned, as JSON. `wake_ms`: when it is to be planned next,
+        in Unix ms; None: never. `leave`: ends the lease. If `spec` is empty, the stored spec and message stay.
 
         Raises:
             Full: there are `MOST` schedules already, and nothing is saved.
@@ -154,12 +157,12 @@ class StoredSchedules:
         return next((int(wakes_ms) for _, wakes_ms in scored(next_one)), None)
 
     async def file_is_applied(self) -> bool:
-        """Whether Redis has the schedules of a file: `note_file` was called since Redis was last emptied. The schedules
-        may have been changed since."""
+        """Whether Redis has the mark of `note_file`: the schedules of BRIDGE_SCHEDULES_FILE were stored since Redis was
+        last emptied. The schedules may have been changed since."""
         return await self._store.command("GET", self._keys.schedules_file) is not None
 
     async def note_file(self) -> None:
-        """Stores in Redis that the schedules of a file are there."""
+        """Marks in Redis that the schedules of BRIDGE_SCHEDULES_FILE are stored. `file_is_applied` reads the mark."""
         await self._store.command("SET", self._keys.schedules_file, 1)
 
     def take_call(self, most: int) -> Call[_Taken]:

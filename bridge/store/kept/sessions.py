@@ -12,7 +12,7 @@ MOST: Final = 20
 """The most sessions of one token. A further session removes the one that would end first."""
 
 LIFE_MS: Final = 12 * 3_600_000
-"""The longest life of a session."""
+"""The longest life of a session, 12 hours."""
 
 
 class StoredSessions:
@@ -25,8 +25,8 @@ class StoredSessions:
         self._keys = keys
 
     async def add(self, token_id: str, sha256: str, until_ms: int | None) -> int:
-        """Adds a session, and returns its end in Unix ms: `until_ms`, but at most `LIFE_MS` from now. `sha256`: the
-        hash of the session's secret."""
+        """Adds a session, and returns its end in Unix ms: `until_ms`, but at most `LIFE_MS` from now. `until_ms` None:
+        the session lasts for `LIFE_MS`. `sha256`: the hash of the session's secret."""
         key, now_ms = self._keys.sessions(token_id), await self._now_ms()
         ends_ms = min(now_ms + LIFE_MS, until_ms or now_ms + LIFE_MS)
         commands: list[tuple[str | int, ...]]

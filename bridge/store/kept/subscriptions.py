@@ -22,7 +22,8 @@ _TALLY_MS: Final = 30 * 86_400_000
 
 class StoredSubscriptions:
     """The subscriptions of one pool. Each method raises StoreUnavailable if Redis does not answer. `own_id` is the id
-    of a subscription; a subscription that replaces it gets another id."""
+    of a subscription; a subscription that replaces it gets another id. `receiver` identifies a receiver of the topic:
+    the subscription's id, or a digest of the URL's origin if messages name their URLs."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
@@ -85,7 +86,7 @@ class StoredSubscriptions:
         return max(0, whole(await self._store.command("PTTL", self._keys.push_hold(topic, receiver))))
 
     async def tell(self, topic: str, own_id: str, counter: str, **latest: str | int | bytes) -> None:
-        """Adds 1 to a counter of the subscription, and sets the fields in `latest`."""
+        """Adds 1 to a counter of the subscription, such as `delivered`, and sets the fields in `latest`."""
         key = self._keys.push_tally(topic, own_id)
         flat = [part for field in latest.items() for part in field]
         await self._store.commands([("HINCRBY", key, counter, 1), ("HSET", key, *flat), ("PEXPIRE", key, _TALLY_MS)])

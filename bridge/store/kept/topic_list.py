@@ -1,7 +1,8 @@
 """Reads the list of topics: a send, or a release, puts its topic on the list, and a removal takes it off.
 
-For two seconds after a removal, another process may take the topic for listed, and send to it. So a removal leaves a
-mark, which says that somebody has to look for later messages of the topic.
+For two seconds after a removal, another process may still believe that the topic is on the list. Then it sends to the
+topic without putting it on the list. So a removal leaves a mark for a minute or longer. The bridge looks for later
+messages of marked topics, and puts topics with messages on the list again.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class TopicList:
         return sorted(texts(await self._store.command("SMEMBERS", self._key)))
 
     async def read(self) -> Listed:
-        """Returns the topics on the list, and those that were removed lately, in one round trip."""
+        """Returns the topics on the list, and the topics with the mark of a removal, in one round trip."""
         on_list, marked = await self._store.commands(
             [("SMEMBERS", self._key), ("ZRANGEBYSCORE", self._removed, "-inf", "+inf")]
         )
@@ -56,8 +57,8 @@ class TopicList:
         await self._store.command("SREM", self._key, topic)
 
     async def forget_removed(self, looked_ms: float) -> None:
-        """Removes the marks of removals that were at least a minute old at `looked_ms`. `looked_ms`: when somebody
-        looked for later messages of these topics, in Unix ms."""
+        """Deletes the marks of removals that were at least a minute old at `looked_ms`. `looked_ms`: when the caller
+        began to look for later messages of these topics, in Unix ms by Redis' clock."""
         await self._store.command("ZREMRANGEBYSCORE", self._removed, "-inf", floor(looked_ms) - _MARKED_MS)
 
     async def listed(self, topics: Collection[str]) -> set[str]:

@@ -22,8 +22,8 @@ class TopicsById:
         self._keys = keys
 
     async def note(self, message_id: str, topic: str, *, keep_ms: int) -> list[str]:
-        """Stores in Redis, for at least `keep_ms`, that the id may be in the topic. Returns all topics stored for the
-        id."""
+        """Stores in Redis, for at least `keep_ms`, that the id may have a message in the topic. Returns all topics
+        stored for the id, sorted."""
         (topics,) = await self._store.run([self.place(message_id, topic, keep_ms=keep_ms)])
         return sorted(topics)
 

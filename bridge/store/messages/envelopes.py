@@ -31,8 +31,8 @@ _DIGEST: Final = "~"  # one byte, as it may be in each record
 
 
 def pack(envelope: Envelope, keep_body_max: int, *, digested: bool = False) -> bytes:
-    """Returns the bytes to keep for an envelope: empty if all values are the defaults and no body is kept. A body of
-    more than `keep_body_max` bytes is left out.
+    """Returns the bytes to keep for an envelope. They are empty if all values are the defaults, no body is kept and
+    `digested` is False. A body of more than `keep_body_max` bytes is left out.
 
     `digested`: keeps a digest in place of a body that is left out, so a later send of the id can be compared with it.
     """

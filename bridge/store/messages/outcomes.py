@@ -24,8 +24,8 @@ V_co = TypeVar("V_co", bound=StrEnum, covariant=True)
 
 @fast_dataclass(frozen=True, slots=True)
 class Outcome(Generic[V_co]):
-    """The answer of a script: its verdict, the time of Redis in Unix ms, and the record after the script. The script's
-    header says what `extra` counts; 0: nothing."""
+    """The answer of a script: its verdict, the time of Redis in Unix ms, and the record after the script. `record`
+    None: Redis has none, or the verdict comes without it. The script's header says what `extra` counts; 0: nothing."""
 
     verdict: V_co
     now_ms: int

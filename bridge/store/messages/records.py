@@ -36,17 +36,20 @@ _AS_IT_IS: Final = "-"
 
 
 class NamedBefore(StrEnum):
-    """Says which copies a record has certainly named before a given copy reaches the checkpoint. The values are those
-    of the argument `named` of lua/fire.lua."""
+    """Which copies a record has certainly named before a given copy reaches the checkpoint. MESSAGE: this copy, or an
+    earlier copy of its message. FORMER: such a copy, or a copy of the message that this one replaces. NOTHING: unknown.
 
-    MESSAGE = "message"  # this copy, or an earlier copy of its message
-    FORMER = "former"  # a copy as above, or a copy of the message that this one replaces
+    The values are those of the argument `named` of lua/fire.lua.
+    """
+
+    MESSAGE = "message"
+    FORMER = "former"
     NOTHING = ""
 
 
 class Claim(NamedTuple):
-    """The values with which a draft claims an id, in addition to the draft's own values. lua/schedule.lua explains
-    them."""
+    """The values with which a send claims an id, in addition to the values of its draft. `ttl_ms`: the time to live
+    from the due moment; -1: none. `nonce`: that of the first copy. `by`: as `Records.by` returns it."""
 
     id: str
     ttl_ms: int
@@ -55,7 +58,8 @@ class Claim(NamedTuple):
     by: str
 
     def record(self, draft: Draft, created_ms: int) -> Record:
-        """Returns the record with which a send enters its message without a claim. `created_ms`: this moment."""
+        """Returns the record of the message for a send that makes no claim. `created_ms`: the present moment in Unix ms
+        by Redis' clock."""
         due_ms = created_ms + (draft.delay_ms or 0) if draft.deliver_at_ms is None else draft.deliver_at_ms
         return Record(
             topic=draft.topic,
@@ -81,8 +85,8 @@ class Claim(NamedTuple):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Records:
     """Builds the calls of the scripts about messages. `retention_ms`, `tombstone_ms`: how long Redis keeps records that
-    have ended. `timelines`: whether scripts note transitions in timelines. `now`: tests set the clock with it;
-    otherwise it is empty."""
+    have ended. `timelines`: whether scripts note transitions in timelines. `now`: the Unix ms to which tests set the
+    clock, as text; empty: the clock of Redis."""
 
     keys: Keys
     retention_ms: int
@@ -157,10 +161,12 @@ class Records:
         waited_ms: int | None = None,
         short_ms: int = 0,
     ) -> Call[Outcome[of.FireVerdict]]:
-        """Builds the call that asks whether to release a copy. lua/fire.lua explains the arguments.
+        """Builds the call that asks whether to release a copy that has come out of the wheel.
 
-        `waited_ms`: how many ms the copy was in the wheel, if that was its whole delay; None: unknown. `short_ms`: an
-        upper bound, in ms: how early the wheel brings a copy.
+        `paused_ms`: how long to hold a due copy whose topic is paused; 0: it is not paused. `adopt`: trust a copy that
+        is newer than its record. `named`: which copies the record has certainly named. `waited_ms`: how many ms the
+        copy was in the wheel, if that was its whole delay; None: unknown. `short_ms`: an upper bound, in ms: how early
+        the wheel brings a copy.
         """
         own = (*_facts(copy), paused_ms, int(adopt), AHEAD_MS, named, _given(waited_ms), short_ms, self.by())
         return self._call_with(transitions.FIRE, copy.topic, copy.id, own)
@@ -183,10 +189,12 @@ class Records:
         waited: bool = False,
         by: str | None = None,
     ) -> Call[Outcome[of.LeaseVerdict]]:
-        """Builds the call that leases the message of a copy. lua/lease.lua explains the other arguments.
+        """Builds the call that leases the message of a copy.
 
-        `waited`: the copy came straight out of the wheel, after its whole delay. `by`: the id of the token that pulls;
-        None: the token of the current task's request.
+        `next_nonce`: the nonce of the lease copy. `arrives_in_ms`: in how many ms the lease copy reaches the
+        checkpoint. `counted`: the delivery counts as an attempt. `unacked`: no lease copy is published yet, so the
+        caller keeps the delivery unacknowledged. `waited`: the copy came straight out of the wheel, after its whole
+        delay. `by`: the id of the token that pulls; None: the token of the current task's request.
         """
         next_epoch = max(copy.epoch, 1) + 1
         who = self.by() if by is None else by
@@ -207,15 +215,20 @@ class Records:
         copy_gone: bool = False,
         created_ms: int | None = None,
     ) -> Call[Outcome[AckVerdict]]:
-        """Builds the call that ends a message as consumed. lua/ack.lua explains the arguments. `created_ms`: acks only
-        a message created then, in Unix ms; None: any."""
+        """Builds the call that ends a message as consumed.
+
+        `epoch`, `nonce`: those of the receipt, for an ack of this lease alone. `epoch` None: acks the live copy.
+        `delivered`: acks the live copy if a consumer may have received it. `copy_gone`: the copy is no longer in
+        RabbitMQ, because an AMQP consumer or the checkpoint took it. `created_ms`: acks only a message created then, in
+        Unix ms; None: any.
+        """
         own = (_given(epoch), _given(nonce), int(copy_gone), _given(created_ms), self.by())
         return self._call_with(transitions.ACK, topic, message_id, own)
 
     def announce(self, copy: Copy, *, arrives_ms: int, now_ms: float) -> Call[Outcome[of.AnnounceVerdict]] | None:
-        """Builds the call that makes the record outlive a copy which is about to be published, because a later call may
-        fail to name the copy. `arrives_ms`: when the copy reaches the checkpoint, in Unix ms. None: Redis keeps the
-        record long enough anyway."""
+        """Builds the call that makes the record outlive a copy, before the copy is published. A later call, which would
+        name the copy, may fail. Returns None if Redis keeps the record long enough anyway. `arrives_ms`: when the copy
+        reaches the checkpoint. `now_ms`: the present moment. Both are Unix ms by Redis' clock."""
         if arrives_ms + _BEHIND_MS <= now_ms + min(self.retention_ms, self.tombstone_ms):
             return None
         return self._call_with(transitions.ANNOUNCE, copy.topic, copy.id, (arrives_ms,))
@@ -251,10 +264,11 @@ class Records:
         seen: str = "",
         even_releasing: bool = False,
     ) -> Call[Outcome[of.DeleteVerdict]]:
-        """Builds the call that deletes a message. lua/delete.lua explains the other arguments.
+        """Builds the call that deletes a message.
 
-        `seen`: deletes only this version (`Record.version`); empty: any. `even_releasing`: also deletes a message that
-        the checkpoint is releasing in the last `AHEAD_MS` before its due moment.
+        `release`: also frees the kept envelope. `created_ms`: deletes only a message created then, in Unix ms; None:
+        any. `seen`: deletes only this version (`Record.version`); empty: any. `even_releasing`: also deletes a message
+        that the checkpoint is releasing in the last `AHEAD_MS` before its due moment.
         """
         ahead_ms = 0 if even_releasing else AHEAD_MS
         return self._call(
@@ -283,10 +297,14 @@ class Records:
         labels: str | None = None,
         envelope: bytes | None = None,
     ) -> Call[Outcome[of.ChangeVerdict]]:
-        """Builds the call that changes the given fields of a waiting message; None leaves a field as it is. `seen`:
-        changes only this version (`Record.version`); empty: any. `instant`: the caller gave the due moment as an
-        instant, and not as a delay. `only_later`: never moves the due moment to an earlier one. `envelope`: new
-        content, packed; it needs a successor copy (`next_nonce`)."""
+        """Builds the call that changes the given fields of a waiting message; None leaves a field as it is. Moments are
+        Unix ms.
+
+        `seen`: changes only this version (`Record.version`); empty: any. `arrives_ms`: when the successor copy reaches
+        the checkpoint. `instant`: the caller gave the due moment as an instant, and not as a delay. `only_later`: never
+        moves the due moment to an earlier one. `ttl_ms`: counts from the due moment. `labels`: a line `key=value` for
+        each. `envelope`: new content, packed; it needs a successor copy (`next_nonce`).
+        """
         return self._call(
             transitions.CHANGE,
             record.topic,
@@ -308,7 +326,8 @@ class Records:
         )
 
     def replace(self, record: Record, copy: Copy, draft: Draft, *, envelope: bytes) -> Call[Outcome[of.ReplaceVerdict]]:
-        """Builds the call that puts a new message in place of a live one. `copy`: the copy of the new message."""
+        """Builds the call that puts a new message in place of a live one. `record`: that of the live message. `copy`,
+        `draft`, `envelope`: those of the new message."""
         return self._call(
             transitions.REPLACE,
             record.topic,

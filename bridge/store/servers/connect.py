@@ -1,4 +1,4 @@
-"""Makes the Redis servers that a URL names."""
+"""Makes the object through which the bridge talks to the Redis servers of a URL."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from bridge.store.servers.tls import trusting
 
 
 def connect(url: str, clock: StoreClock, *, timeout_s: float, tls: SSLContext | None = None) -> Servers:
-    """Returns the servers. They connect when they are first used. `tls`: the context for a TLS URL that has no `ssl_…`
-    options.
+    """Returns the servers that the URL names: one, the master of a Sentinel, or a cluster. They connect when they are
+    first used. `clock`: learns the servers' time from their answers. `timeout_s`: the time limit of a call. `tls`: the
+    context for a TLS URL that has no `ssl_…` options.
 
     Raises:
         ValueError: the URL is malformed. The text says why without showing the URL.

@@ -50,7 +50,8 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "WRONGTYPE": Refusal("holds a key of another type: is the prefix used by another application?", is_fault=True),
     "CROSSSLOT": Refusal("refuses the call", is_fault=True),
 }
-"""The meanings by error code. Any other code means `_UNKNOWN`."""
+"""The meanings by error code. After any other code, the bridge opens new connections, and counts the error as a
+fault."""
 
 _UNKNOWN: Final = Refusal("refuses the call", renews=True, is_fault=True)
 
@@ -78,7 +79,7 @@ def code_of(error: BaseException) -> str | None:
 
 
 def meaning(code: str, text: str) -> Refusal:
-    """Returns what an answer with the code and the text means."""
+    """Returns what an error means. `code`: the error's first word. `text`: the words behind the code."""
     by_words = next((refusal for words, refusal in _BY_WORDS.items() if text.startswith(words)), None)
     return by_words or REFUSALS.get(code, _UNKNOWN)
 

@@ -59,11 +59,12 @@ class Servers(Protocol):
         key from a number.
 
         Raises:
-            StoreUnavailable, RedisError, OSError, TimeoutError: no server told which keys it has.
+            StoreUnavailable, RedisError, OSError, TimeoutError: no server said which keys it has.
         """
 
     def by_server(self, keys: Sequence[str]) -> list[list[int]]:
-        """Groups the keys by server, as far as the servers are known. Returns lists of indexes into `keys`."""
+        """Groups the keys by server. Returns lists of indexes into `keys`. Keys whose server is unknown are one
+        group."""
 
     @property
     def breakers(self) -> Iterable[Breaker]: ...

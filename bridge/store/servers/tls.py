@@ -10,8 +10,10 @@ from redis.asyncio.connection import ConnectionPool, SSLConnection
 
 def trusting(pool: ConnectionPool, context: SSLContext | None) -> ConnectionPool:
     """Makes the pool's TLS connections use the context, unless the URL has TLS options (`ssl_…`). Returns the pool.
+    `context` None: changes nothing.
 
-    Otherwise redis-py loads the certificate files for each connection, and also trusts the system's authorities.
+    Without the context redis-py loads the certificate files for each connection, and also trusts the system's
+    authorities.
     """
     connection_class: Any = pool.connection_class
     own_options = any(name.startswith("ssl_") for name in pool.connection_kwargs)
