@@ -10,8 +10,8 @@ _SHARED: Final = dict.fromkeys(("--url", "--token", "--ca", "--cert", "--key"), 
 
 
 def behind_command(arguments: list[str], default: str | None = None) -> list[str]:
-    """Moves the shared options from before the command's name to behind it. `default`: the command if the arguments
-    name none; None: there is no default."""
+    """Moves the options that all client commands share, such as `--url`, from before the command's name to behind it.
+    Returns all arguments. `default`: the command if the arguments name none; None: there is no default."""
     moved, rest = [], list(arguments)
     while rest and rest[0].partition("=")[0] in _SHARED:
         moved.append(rest.pop(0))
@@ -26,14 +26,15 @@ def behind_command(arguments: list[str], default: str | None = None) -> list[str
 
 
 def before_command(arguments: list[str], options: Mapping[str, bool]) -> list[str]:
-    """Moves options to the front, each with its value. `options`: by name, whether the option is a flag."""
+    """Moves options to the front, each with its value, and returns all arguments. `options`: for the name of each
+    option to move, whether it is a flag, which has no value."""
     moved, rest = taken_out(arguments, options)
     return [*moved, *rest]
 
 
 def taken_out(arguments: list[str], options: Mapping[str, bool]) -> tuple[list[str], list[str]]:
-    """Returns the options with their values, and all other arguments. `options`: by name, whether the option is a
-    flag."""
+    """Returns two lists: the given options with their values, and all other arguments. `options`: for the name of each
+    option, whether it is a flag, which has no value."""
     moved: list[str] = []
     rest: list[str] = []
     waiting = list(arguments)

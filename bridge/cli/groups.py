@@ -27,8 +27,8 @@ class App(typer.Typer):
 
 
 class Group(TyperGroup):
-    """A group that takes the shared options before or after the command's name. `default`: the command that runs if the
-    arguments name none; None: there is no such command."""
+    """A group that takes the options which all client commands share before or after the command's name. `default`: the
+    command that runs if the arguments name none; None: there is no such command."""
 
     default: ClassVar[str | None] = None
 

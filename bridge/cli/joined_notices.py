@@ -12,7 +12,7 @@ from bridge.service.systemd import Notices
 
 
 class JoinedNotices:
-    """Sends systemd the notices of a service, made of the notices of its workers.
+    """Sends systemd the notices of a service (ready, alive, stopping, a status), made of the notices of its workers.
 
     The service is ready when all workers are ready. It is alive while all workers are alive. A worker that was silent
     for half of the watchdog's time is not alive.
@@ -39,12 +39,13 @@ class JoinedNotices:
         return min(0.2 if self._starting else 1.0, self._notices.watchdog_s / 8)
 
     def of(self, place: int) -> Notices:
-        """Returns the `Notices` of the worker at this place in `names`. The worker's process sends its notices with
-        this object."""
+        """Returns the `Notices` of the worker number `place`, counted from 0. The worker's process sends its notices
+        with this object."""
         return Notices(self._pipes[place][1].send, self._notices.watchdog_s)
 
     def started(self, place: int) -> None:
-        """Remembers that the parent has forked the worker at this place."""
+        """Notes that the parent has forked the worker number `place`, counted from 0. While a worker starts, it may be
+        silent for longer."""
         self._silent_from_s[place] = monotonic() + self._start_s
 
     def stopping(self) -> None:

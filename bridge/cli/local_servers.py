@@ -17,8 +17,8 @@ _NAMED = (*_SERVERS, *(f"{name}_FILE" for name in _SERVERS), CONFIG, SECRETS_DIR
 
 
 def local_servers(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """Returns settings that name the servers of a running `make run`. Prints a line about these servers on standard
-    error.
+    """Returns settings, by name, that point to the servers of a running `make run`. Prints a line about these servers
+    on standard error.
 
     Returns no settings if no `make run` runs, or if the environment names a server or a file of settings. A server of
     the environment and a server of `make run` would not belong together.

@@ -55,8 +55,9 @@ class Workers:
         self._started_s = [0.0] * len(names)
 
     def run(self) -> int:
-        """Runs until a signal stops the process or a worker ends with a fatal code. Then waits until all workers have
-        ended. Returns 0 after a signal, else the fatal code."""
+        """Runs until a signal stops the process, or until a worker ends with the exit code 2 or 3. These codes name
+        faults that a restart does not mend. Then waits until all workers have ended. Returns 0 after a signal, else the
+        worker's exit code."""
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if our parent ignores it, the kernel keeps no exit codes
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, *_STOP_SIGNALS))
         lifeline = os.pipe()  # its writing end closes with the parent, so no worker outlives a killed parent

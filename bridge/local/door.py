@@ -25,7 +25,7 @@ class DoorProcess(Server):
         self._settings = dict(settings)
 
     def at(self, amqp_url: str) -> str:
-        """Returns the URL with the door's host and port in place of RabbitMQ's."""
+        """Returns the URL of RabbitMQ with the door's host and port in place of RabbitMQ's."""
         start, at, rest = amqp_url.partition("@")
         _, slash, vhost = rest.partition("/")
         return f"{start}{at}127.0.0.1:{self.port}{slash}{vhost}"
@@ -46,7 +46,8 @@ class DoorProcess(Server):
         return self.ask("/health/ready")[0] == http.HTTPStatus.OK
 
     def ask(self, path: str) -> tuple[int, str]:
-        """Returns the status and the text of the door's answer; 0 if it does not answer."""
+        """Asks the door's status port. Returns the status and the text of its answer; 0 and an empty text if it does
+        not answer."""
         client = http.client.HTTPConnection("127.0.0.1", self.status_port, timeout=5)
         try:
             client.request("GET", path)

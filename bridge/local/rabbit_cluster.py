@@ -1,4 +1,4 @@
-"""Runs three RabbitMQ nodes as one cluster."""
+"""Runs RabbitMQ nodes as one cluster, three by default."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ class RabbitNode(Server):
         (self.data_dir / name).write_text(text)
 
     def configuration(self) -> str:
-        """The text of rabbitmq.conf."""
+        """Returns the text of rabbitmq.conf."""
         return "\n".join(
             [
                 f"listeners.tcp.1 = 127.0.0.1:{self.port}",

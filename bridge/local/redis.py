@@ -75,7 +75,7 @@ class RedisNode(Server):
         return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
 
     def configuration(self) -> str:
-        """The text of redis.conf."""
+        """Returns the text of redis.conf."""
         lines = [
             "bind 127.0.0.1",
             f"port {self.port}",
@@ -108,7 +108,8 @@ class RedisNode(Server):
 
 
 def ask(port: int, command: str) -> str:
-    """Returns the start of the answer to an inline command; empty: the server did not answer."""
+    """Sends an inline command (plain text) to the Redis on a loopback port. Returns the first 4 KiB of the answer at
+    most; empty: the server did not answer."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as client:
             client.sendall(f"{command}\r\n".encode())

@@ -27,7 +27,8 @@ def data_dir(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def running_servers(folder: Path) -> RunningServers | None:
-    """Returns the servers of the stack that runs in `folder`. None: no stack has run there, or its bridge has ended."""
+    """Returns the servers of the stack that runs in `folder`. None: no stack has run there, its bridge has ended, or
+    its run file can't be read."""
     try:
         content = json.loads((folder / "run.json").read_text())
         if not any(Path(f"/proc/{pid}").exists() for pid in content["pids"]["bridge"]):

@@ -108,7 +108,7 @@ class Server(Startable):
         """Whether the server answers its clients now."""
 
     def environment(self) -> dict[str, str]:
-        """The whole environment of the server's process."""
+        """Returns all environment variables of the server's process."""
         return dict(os.environ)
 
     @property

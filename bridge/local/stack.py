@@ -57,7 +57,7 @@ def _port(environment: Mapping[str, str], name: str, default: int) -> int:
 
 
 class Stack:
-    """The servers. They start in the order Redis, RabbitMQ, bridge, and stop in the reverse order."""
+    """The servers of `make run`. They start in the order Redis, RabbitMQ, bridge, and stop in the reverse order."""
 
     def __init__(self, settings: StackSettings) -> None:
         data = settings.data_dir
@@ -132,7 +132,8 @@ class Stack:
         self.write_run_file()
 
     def stop(self) -> None:
-        """Stops the bridge, which finishes its work in flight, then RabbitMQ and Redis."""
+        """Stops the bridge, which finishes its work in flight, then the RabbitMQ and Redis that the stack started.
+        Deletes the run file."""
         self.run_file.unlink(missing_ok=True)
         self.bridge.stop()
         for store in reversed(self.stores):
@@ -145,7 +146,8 @@ class Stack:
         return welcome(self.http_url, amqp_url=amqp_url, management_url=self.management_url, logs=logs)
 
     def write_run_file(self) -> None:
-        """Writes URLs and process ids for other programs. Replaces the file as a whole, so nobody reads half of it."""
+        """Writes URLs and process ids to `run.json`, for other programs. Replaces the file as a whole, so nobody reads
+        half of it."""
         content = {
             "http": self.http_url,
             "amqp": self.amqp_url,

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from yarl import URL
 
 Mechanism = Literal["PLAIN", "EXTERNAL"]
-"""How a client proves who it is: by user and password, or by its TLS certificate."""
+"""How a client proves who it is. PLAIN: by user and password. EXTERNAL: by its TLS certificate."""
 
 _LONGEST_VIRTUAL_HOST: Final = 127  # characters, by pamqp
 _HEARTBEAT_S: Final = 5  # finds a silent server after some 20 s, a silent client after 10; RabbitMQ offers 60
@@ -19,7 +19,8 @@ _OPTIONS: Final = ("auth", "heartbeat")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """An address and a login. `heartbeat_s`: the interval in which each side wants to hear the other, 0 for none."""
+    """An address and a login. `response`: what the bridge sends for the mechanism: user and password, or nothing for
+    EXTERNAL. `heartbeat_s`: the interval in which each side wants to hear the other, 0 for none."""
 
     host: str
     port: int

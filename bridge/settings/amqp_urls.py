@@ -44,13 +44,14 @@ def amqp_endpoints(text: str) -> set[tuple[str, int, str]]:
 
 
 def amqp_nodes(text: str) -> list[tuple[str, int, bool]]:
-    """Returns host and port of each URL, and whether the URL asks for TLS."""
+    """Returns host and port of each URL, and whether the URL asks for TLS, in the order of the URLs."""
     urls = [URL(part.strip()) for part in text.split(",")]
     return [(url.host or "", url.port or 0, url.scheme == "amqps") for url in urls]
 
 
 def queues_page(management_url: str, amqp_url: str) -> str:
-    """Returns the start of the address of a queue's page in RabbitMQ's UI. The caller appends the queue's name."""
+    """Returns the start of the address of a queue's page in RabbitMQ's management UI. The caller appends the queue's
+    name."""
     url = URL(management_url).with_user(None)
     vhost = unquote(URL(amqp_url.split(",", maxsplit=1)[0].strip()).raw_path[1:]) or "/"
     return f"{str(url).rstrip('/')}/#/queues/{quote(vhost, safe='')}/"

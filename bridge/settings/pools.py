@@ -23,8 +23,8 @@ _FIELDS: Final = ("amqp_url", "redis_url", "management_url", "namespaces", "pref
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
-    """A pool's servers and namespaces. `prefix` starts the names of its exchanges, queues and keys; None: the pool uses
-    the bridge's own names."""
+    """A pool's servers and namespaces. `prefix` starts the names of its exchanges, queues and keys; None: the pool has
+    the prefixes of the bridge's settings, such as BRIDGE_PREFIX."""
 
     amqp_url: str = field(repr=False)
     redis_url: str = field(repr=False)
@@ -33,7 +33,7 @@ class Pool:
     prefix: str | None = None
 
     def settings(self) -> dict[str, Any]:
-        """Returns the settings in which the pool differs from the bridge's own."""
+        """Returns the settings, by name, that this pool has instead of the bridge's own."""
         servers = {"amqp_url": self.amqp_url, "redis_url": self.redis_url, "management_url": self.management_url}
         if self.prefix is None:
             return servers

@@ -56,10 +56,10 @@ class Settings(BaseSettings):
     `/`. All nodes of a [cluster](clusters.md#a-cluster-of-rabbitmq), separated by commas. A URL may end with
     `?heartbeat=5` (seconds, 0 for none) and `auth=external` (by certificate)"""
     redis_url: RedisUrl = "redis://127.0.0.1:6379/0"
-    """Redis: one server, Sentinel or a Redis Cluster ([forms](clusters.md#redis-one-server-sentinel-cluster))"""
+    """URL of Redis: one server, Sentinel or a Redis Cluster ([forms](clusters.md#redis-one-server-sentinel-cluster))"""
     management_url: ManagementUrl = None
-    """RabbitMQ's management API with user and password, for arguments, bindings and policies
-    ([health](runbook.md#health))"""
+    """URL of RabbitMQ's management API, with user and password; unset: the bridge does not check arguments, bindings
+    and policies of its objects ([health](runbook.md#health))"""
     pools: PoolsByName = None
     """further pairs of RabbitMQ and Redis, and their namespaces ([pools](clusters.md#pools))"""
     tls_ca: PemFile = None
@@ -69,7 +69,7 @@ class Settings(BaseSettings):
     tls_key: PemFile = None
     """the key of `BRIDGE_TLS_CERT`, if a separate file holds it"""
     roles: RolesOption = EVERY_ROLE
-    """the work of this process ([roles](sizing.md#roles))"""
+    """the kinds of work that this process does, with commas between them ([roles](sizing.md#roles))"""
     workers: Annotated[int, Field(ge=1, le=64), Unit("processes")] = 1
     """worker processes behind the same ports; from 2 on, one runs only the checkpoint ([several
     processes](sizing.md#several-processes))"""
@@ -78,7 +78,7 @@ class Settings(BaseSettings):
     http_port: Annotated[int, Field(ge=0, le=65_535), Unit("port")] = 8080
     """port on which the API listens"""
     reuse_port: bool = False
-    """several processes share the port; the kernel spreads the connections"""
+    """lets several processes listen on the same port; the kernel spreads the connections"""
     http_cert: PemFile = None
     """the certificate of the bridge's port, with its chain; the port then speaks https ([TLS](security.md#tls))"""
     http_key: PemFile = None
@@ -87,18 +87,20 @@ class Settings(BaseSettings):
     """whether a request needs a [token](security.md#tokens); unset: open on loopback, on other addresses the process
     exits with code 2"""
     tokens_file: Annotated[Path | None, Unit("JSON file")] = None
-    """the tokens; replaces the tokens in Redis"""
+    """the tokens of HTTP clients, in place of the tokens in Redis"""
     max_connections: Annotated[int, Field(ge=1), Unit("connections")] = 4_096
-    """open connections of this process at most ([request limits](security.md#request-limits))"""
+    """the most open connections of this process ([request limits](security.md#request-limits))"""
     max_buffered: Annotated[int, Field(ge=1024 * 1024), Unit("bytes")] = 64 * 1024 * 1024
-    """bodies of all large requests of this process together, and as many bytes of answers that clients have not read
-    ([request limits](security.md#request-limits)); at least 1 MiB"""
+    """the most bytes of the bodies of all large requests of this process together; as many again of answers that
+    clients have not read ([request limits](security.md#request-limits)); at least 1 MiB"""
     max_head: Annotated[int, Field(ge=1_024, le=1024 * 1024), Unit("bytes")] = 32 * 1024
-    """a request's first line and headers at most (431); a path with its query may use a quarter (414)"""
+    """the most bytes of a request's first line and headers (else 431); a path with its query may use a quarter (else
+    414)"""
     client_timeout: DurationMs = 20_000
-    """time limit for a whole head, each 64 KiB of a body (408), and the reading of each 64 KiB of an answer"""
+    """time limit for a request's whole head, each 64 KiB of its body (else 408), and the reading of each 64 KiB of an
+    answer"""
     keep_alive: DurationMs = 75_000
-    """longest idle time of a connection between requests; clients and load balancers keep one for 60 s"""
+    """longest idle time of a connection between requests; longer than the 60 s of usual clients and load balancers"""
 
     prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$"), Unit("name")] = "delay"
     """prefix of all names of the wheel; another prefix is another wheel"""
@@ -107,7 +109,7 @@ class Settings(BaseSettings):
     dead_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,40}$"), Unit("name")] = "dead."
     """prefix of a dead-letter queue's name"""
     redis_prefix: Annotated[str, Field(pattern=r"^[^{}/]{1,40}$"), Unit("name")] = "delay"
-    """prefix of all keys"""
+    """prefix of all keys in Redis"""
     lanes: Annotated[int, Field(ge=1, le=64), Unit("lanes")] = 1
     """wheels side by side, 1 to 64; a message's id selects its [lane](../topology.md#lanes)"""
     index_buckets: Annotated[int, Field(ge=1, le=256), Unit("buckets")] = 1
@@ -137,24 +139,24 @@ class Settings(BaseSettings):
     lease: DurationMs = 30_000
     """lease of a pull, if pull and topic set none"""
     lease_copy_after: Annotated[DurationMs, Field(le=60_000)] = 2_000
-    """a message that is settled sooner needs no lease copy; at most 1m; `0`: each message has a lease copy at once
-    ([leases](../guarantees.md#the-protocol))"""
+    """how long after a pull a message gets a lease copy; one that is settled sooner needs none; at most 1m; `0`: each
+    message has a lease copy at once ([leases](../guarantees.md#the-protocol))"""
     retention: DurationMs = 3_600_000
-    """how long an ended message can be looked up"""
+    """how long an ended message can be looked up; `BRIDGE_TOMBSTONE_RETENTION` counts for a deleted one"""
     tombstone_retention: DurationMs = 7 * 86_400_000
     """how long the record of a deleted message, or of a ready message without a recorded ack, is kept; must be longer
     than any outage of the broker"""
     idempotency_kept: DurationMs = 24 * 3_600_000
     """how long a key in the header `Idempotency-Key` and its answer are kept ([how](../sending.md#idempotency-key))"""
     idempotency_keys: Annotated[int, Field(ge=1, le=10_000_000), Unit("keys")] = 100_000
-    """the keys that are kept of one token, each with an answer of 1 KiB on average; the oldest keys are removed
-    first"""
+    """the most idempotency keys that are kept of one token, each with an answer of 1 KiB on average; the oldest keys
+    are removed first"""
     timeline: bool = True
     """keeps the last 16 transitions of each message ([timelines](../redis.md#timelines))"""
 
     bundles: bool = True
-    """copies whose moments lie near each other share a message ([bundles](../topology.md#bundles)); bundles are read
-    with either value"""
+    """copies whose due moments lie near each other share one AMQP message ([bundles](../topology.md#bundles)); the
+    bridge reads bundles with either value"""
 
     store_timeout: DurationMs = 1_500
     """time limit for an answer from Redis"""
@@ -172,7 +174,7 @@ class Settings(BaseSettings):
     verify_every: DurationMs = 60_000
     """interval between checks of the servers; 0: at start only"""
     schedules_file: Annotated[Path | None, Unit("TOML or JSON file")] = None
-    """the schedules that a process with the role `checkpoint` puts at its start, and again after Redis was emptied
+    """the schedules that a process with the role `checkpoint` stores at its start, and again after Redis was emptied
     ([the file](../schedules.md#the-file))"""
     drain: DurationMs = 500
     """how long the bridge takes calls after SIGTERM; meanwhile `/health/ready` answers 503 and each answer closes its
@@ -183,54 +185,54 @@ class Settings(BaseSettings):
     push_allow: PushAllow = None
     """receivers that callbacks may call besides public addresses ([callbacks](security.md#callbacks))"""
     camellia: bool = True
-    """[camellia's wire](../wires.md)"""
+    """serves [camellia's wire](../wires.md)"""
     ouqiang: bool = True
-    """[ouqiang's wire](../wires/youzan.md#ouqiangdelay-queue)"""
+    """serves [ouqiang's wire](../wires/youzan.md#ouqiangdelay-queue)"""
     changsongl: bool = True
-    """[changsongl's wire](../wires/youzan.md#changsongldelay-queue)"""
+    """serves [changsongl's wire](../wires/youzan.md#changsongldelay-queue)"""
     youzan: bool = True
-    """[Youzan's wire](../wires/youzan.md#youzans-commands)"""
+    """serves [Youzan's wire](../wires/youzan.md#youzans-commands)"""
     tasks: bool = True
-    """[the task wire](../wires/tasks.md)"""
+    """serves [the task wire](../wires/tasks.md)"""
     task_retention: DurationMs = 3 * 86_400_000
     """how long a consumed task can be read by its number"""
     task_services: TaskServices = None
     """the services that tasks may name: `{"name": {"url": …, "secret": …}}`"""
     lmstfy: bool = True
-    """[lmstfy's wire](../wires/lmstfy.md), under `/api/`"""
+    """serves [lmstfy's wire](../wires/lmstfy.md) under `/api/`"""
     lmstfy_port: PortOrNone = None
-    """lmstfy's API on a second port of `BRIDGE_HTTP_HOST`; lmstfy itself listens on 7777"""
+    """second port of `BRIDGE_HTTP_HOST`, for lmstfy's API alone; lmstfy itself listens on 7777"""
     lmstfy_admin_port: PortOrNone = None
-    """lmstfy's admin calls; lmstfy itself listens on 7778"""
+    """port for lmstfy's admin calls; unset: they are not served; lmstfy itself listens on 7778"""
     lmstfy_admin_host: Address = "127.0.0.1"
     """address of the admin port; an address other than loopback needs accounts"""
     lmstfy_accounts: Accounts = None
     """accounts of the admin port: `{"user": "password"}`; unset: anybody who can connect, but no [page of another
     site](security.md#tokens)"""
     lmstfy_skip_verification: bool = False
-    """requests on this wire need no token"""
+    """requests on lmstfy's wire need no token"""
     lmstfy_delay_seconds: Seconds = 0
-    """delay of a publish that sets none"""
+    """delay of a job whose publish sets none"""
     lmstfy_ttl_seconds: Seconds = 86_400
-    """time to live of a publish that sets none, counted from the publish; 0: unlimited"""
+    """time to live of a job whose publish sets none, counted from the publish; 0: unlimited"""
     lmstfy_tries: Annotated[int, Field(ge=1, lt=2**16), Unit("deliveries")] = 1
-    """deliveries of a publish that sets none"""
+    """deliveries of a job whose publish sets no number"""
     lmstfy_ttr_seconds: Seconds = 120
-    """lease of a consume that sets none"""
+    """lease of a consume that sets none, lmstfy's time to run"""
     lmstfy_timeout_seconds: Seconds = 0
-    """wait of a consume that sets none"""
+    """how long a consume that sets no timeout waits for a job"""
     door_host: Address = "127.0.0.1"
     """address on which [`delaybridge door`](../migrating.md#the-door) listens"""
     door_port: Annotated[int, Field(ge=0, le=65_535), Unit("port")] = 5670
     """port of the door for AMQP clients"""
     door_status_port: Annotated[int, Field(ge=0, le=65_535), Unit("port")] = 8670
-    """the door's health and metrics"""
+    """port for the door's health and metrics"""
     door_cert: PemFile = None
     """the certificate of the door, with its chain; the port for clients then speaks TLS"""
     door_key: PemFile = None
     """the key of `BRIDGE_DOOR_CERT`, if a separate file holds it"""
     door_max_connections: Annotated[int, Field(ge=1, le=65_535), Unit("connections")] = 1_024
-    """clients of a door at most; further connections are closed at once"""
+    """the most clients of a door; further connections are closed at once"""
     door_plain: ExchangeNames = None
     """exchanges, with commas between them, to which publishes with an `x-delay` pass unchanged"""
     access_log: bool = False
@@ -291,13 +293,14 @@ class Settings(BaseSettings):
 
     @property
     def max_request(self) -> int:
-        """The most bytes of a request with one message. JSON may escape each non-ASCII character of a body, which then
-        takes up to three times as many bytes. Base64 takes a third more."""
+        """The most bytes of a request with one message: never above `max_buffered`. JSON may escape each non-ASCII
+        character of a body, which then takes up to three times as many bytes. Base64 takes a third more."""
         return min(3 * self.max_body + _BESIDE_ONE_BODY_BYTES, self.max_buffered)
 
     @property
     def max_batch(self) -> int:
-        """The most bytes of a request with several messages. It may hold sixteen of the largest bodies."""
+        """The most bytes of a request with several messages. It may hold sixteen of the largest bodies, but is never
+        above `max_buffered`."""
         return min(16 * self.max_body + _BESIDE_BODIES_BYTES, self.max_buffered)
 
     @property
@@ -315,5 +318,5 @@ class Settings(BaseSettings):
 
     @cached_property
     def tls(self) -> SSLContext:
-        """The TLS context of connections to other servers."""
+        """The TLS context of connections to RabbitMQ, its management API and Redis."""
         return client_context(self.tls_ca, self.tls_cert, self.tls_key)

@@ -11,7 +11,8 @@ from bridge.model.webhooks import key_of
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskService:
-    """A receiver of tasks. Only the origin of `url` counts. `secret` signs its callbacks; None: they are unsigned."""
+    """A receiver of tasks. Of `url` only the origin (scheme, host and port) counts. `secret` signs the callbacks to it;
+    None: they are unsigned."""
 
     url: Url
     secret: str | None = field(default=None, repr=False)

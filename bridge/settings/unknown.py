@@ -28,9 +28,10 @@ _OF_KUBERNETES: Final = re.compile(
 
 
 def complaints_about_unknown(environment: Mapping[str, str], settings: Collection[str]) -> list[str]:
-    """Names each unknown variable, and each unknown file of secrets or credentials, with the nearest known name.
+    """Returns a line for each unknown variable, and for each unknown file of secrets or credentials. It names the
+    nearest known name, and shows no value.
 
-    `settings`: the names of the settings, without their prefix, in lower case. Shows no value.
+    `settings`: the names of the settings, without their prefix, in lower case.
     """
     files = [f"{PREFIX}{name.upper()}" for name in settings]
     known = [*files, *(f"{name}_FILE" for name in files), *_BESIDE]
@@ -45,7 +46,8 @@ def complaints_about_unknown(environment: Mapping[str, str], settings: Collectio
 
 
 def complaints_about_unknown_keys(file: Path, keys: Collection[str], settings: Collection[str]) -> list[str]:
-    """Names each unknown key of the settings file, with the nearest known one. Shows no value."""
+    """Returns a line for each unknown key of the settings file, with the nearest known name. Shows no value. `keys`:
+    the keys of the file. `settings`: the names of all settings."""
     known = [*settings, *(f"{name}_file" for name in settings)]
     return [
         f"{file}: {key}: is unknown{_nearest(key.lower(), known)}; correct its name or remove it"

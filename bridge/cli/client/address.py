@@ -14,7 +14,7 @@ DEFAULT: Final = "http://127.0.0.1:8080"
 
 
 def address_of(url: str | None, token: str | None, environment: Mapping[str, str]) -> str:
-    """Returns the bridge's URL without a slash at its end: `url`, the URL of a running `make run`, or `DEFAULT`.
+    """Returns the bridge's URL without a slash at its end: `url`, else the URL of a running `make run`, else `DEFAULT`.
 
     Raises:
         BadParameter: `url` is malformed, or there is a token and no URL. The run file in the working folder may be a

@@ -21,8 +21,8 @@ _PAGE: Final = 1_000
 
 
 class Api:
-    """Makes the calls of one command. `replayed`: whether the last answer repeats the answer to an earlier send.
-    `etag`: the ETag of the message in the last answer; None: the answer has none."""
+    """Makes the calls of one command. `replayed`: whether the last answer says that an earlier send made the message,
+    and this one changed nothing. `etag`: the ETag of the message in the last answer; None: the answer has none."""
 
     def __init__(self, url: str, token: str | None, tls: ssl.SSLContext | None) -> None:
         """`token`: None for a bridge without tokens. `tls`: None for plain HTTP."""
@@ -72,7 +72,8 @@ class Api:
         return self._read(answer, again)
 
     def pages(self, path: str, query: Mapping[str, Any], most: int) -> Iterator[list[Answer]]:
-        """Yields the pages of a list until the list ends, or until `most` items have come."""
+        """Yields the pages of a list until the list ends, or until `most` items have come. Raises the errors of
+        `call`."""
         cursor = None
         while most > 0:
             page = self.call("GET", path, query={**query, "limit": min(most, _PAGE), "cursor": cursor})

@@ -48,8 +48,8 @@ class NotABridge(CallFailed):
 
 
 class Refused(CallFailed):
-    """The bridge refused the call with a problem document (RFC 9457). `status`: its HTTP status. `again`: says how to
-    repeat the call."""
+    """The bridge refused the call with a problem document (RFC 9457). `status`: its HTTP status. `again`: a sentence
+    for the user that says how to repeat the call."""
 
     def __init__(self, url: str, problem: Mapping[str, Any], again: str) -> None:
         self.status = int(problem["status"])

@@ -58,7 +58,11 @@ def number_or_text(text: str | None) -> int | str | None:
 
 def pairs(option: str, given: list[str]) -> dict[str, str]:
     """Returns the values of an option that a user repeats as NAME=VALUE, by their names. `option`: the option's own
-    name, for errors. `given`: the texts that the user gave."""
+    name, for errors. `given`: the texts that the user gave.
+
+    Raises:
+        BadParameter: a text has no `=`.
+    """
     for one in given:
         if "=" not in one:
             raise typer.BadParameter(f"{one[:100]!r} must be NAME=VALUE", param_hint=option)
@@ -66,7 +70,11 @@ def pairs(option: str, given: list[str]) -> dict[str, str]:
 
 
 def target(to_exchange: str | None, to_routing_key: str | None) -> dict[str, str] | None:
-    """Returns the target that the options name; None: the topic's queue."""
+    """Returns the target that the options name. None: they name none, and the message goes to the topic's ready queue.
+
+    Raises:
+        BadParameter: there is a routing key, and no exchange.
+    """
     if to_exchange is None:
         if to_routing_key is not None:
             raise typer.BadParameter("give --to-exchange too", param_hint="--to-routing-key")
@@ -75,7 +83,11 @@ def target(to_exchange: str | None, to_routing_key: str | None) -> dict[str, str
 
 
 def ascii_header(option: str, text: str | None) -> str | None:
-    """Checks that an option's value can be the value of a header, and returns it. None: the option is not given."""
+    """Checks that an option's value can be the value of a header, and returns it. None: the option is not given.
+
+    Raises:
+        BadParameter: the value is not printable ASCII.
+    """
     if text is not None and not (text.isascii() and text.isprintable()):
         raise typer.BadParameter(f"{text[:100]!r} must be printable ASCII", param_hint=option)
     return text

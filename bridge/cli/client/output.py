@@ -16,7 +16,7 @@ _LONGEST_CELL: Final = 60  # characters; `get` and `--json` show all of a body
 
 
 class View(Protocol):
-    """Prints texts. Callers pass no text with control characters."""
+    """A form of the output: `Terminal` or `Plain`. Callers pass no text with control characters."""
 
     def fields(self, fields: Mapping[str, str]) -> None:
         """Prints one object, a line for each field."""
@@ -28,11 +28,11 @@ class View(Protocol):
         """Prints a table's rows over the rows of earlier calls, or after them if the view can't overwrite."""
 
     def stop(self) -> None:
-        """Ends the output of tables."""
+        """Ends the output: the last table that `redraw` printed stays on the terminal."""
 
 
 class Output:
-    """The output of one command."""
+    """The output of one command, in the form that fits standard output and the option `--json`."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
@@ -53,8 +53,8 @@ class Output:
             self._view.fields({name: line(value) for name, value in members if value is not None})
 
     def rows(self, answers: Iterable[Answer], columns: Mapping[str, str]) -> None:
-        """Prints a list. `columns`: maps the heading of each column to the path of the member that it shows, such as
-        `counts.ready`."""
+        """Prints a list, a row for each object. `columns`: maps the heading of each column to the path of the member
+        that it shows, such as `counts.ready`. With `--json` it prints the bridge's text of each object on a line."""
         if self.as_json:
             for answer in answers:
                 typer.echo(answer.raw)
@@ -97,7 +97,7 @@ def _marked(encoded: str | None) -> str | None:
 
 
 def cell(value: Any) -> str:
-    """Returns the value as one line, cut after `_LONGEST_CELL` characters."""
+    """Returns the value as one line of at most 60 characters. A longer line is cut, and ends in `…`."""
     shown = line(value)
     return shown if len(shown) <= _LONGEST_CELL else f"{shown[: _LONGEST_CELL - 1]}…"
 

@@ -11,7 +11,8 @@ _GAP: Final = "  "
 
 
 class Plain:
-    """Prints headings only with the first table, so that all further lines of output have the form of a row."""
+    """Prints plain columns. The headings come only with the first table, so that all further lines of output have the
+    form of a row."""
 
     def __init__(self) -> None:
         self._widths: list[int] = []

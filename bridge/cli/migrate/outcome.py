@@ -44,8 +44,8 @@ def end(
     *,
     json: bool,
 ) -> None:
-    """Runs `work`, and prints the finished and the waiting steps. Ends the command with exit code 1 if messages may be
-    lost, and otherwise with exit code 5 if steps wait."""
+    """Runs `work`, which carries out the steps, and prints the finished and the waiting steps. Ends the command with
+    exit code 1 if messages may be lost, and otherwise with exit code 5 if steps wait."""
 
     async def run(rabbit: Management) -> Sequence[Step]:
         async with bridge(options.url, options.token, options.tls) as releasing:

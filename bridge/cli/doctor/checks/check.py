@@ -17,9 +17,9 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong. `found`: what is wrong, and where. An `error` breaks a promise or stops a bridge; a
-    `warning` may break a promise, or makes messages late. `remedy`: replaces the check's remedy; None: the check's
-    remedy holds."""
+    """One thing that is wrong. `found`: what is wrong, and where. `severity`: an `error` breaks a promise or stops a
+    bridge; a `warning` may break a promise, or makes messages late. `remedy`: replaces the check's remedy; None: the
+    check's remedy holds."""
 
     found: str
     severity: Literal["error", "warning"] = "error"

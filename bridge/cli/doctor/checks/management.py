@@ -112,7 +112,8 @@ def file_handles(facts: Facts) -> Verdict:
 
 
 def said(facts: Facts) -> set[str]:
-    """Returns the texts of the faults that the watch of a running bridge also reports."""
+    """Returns the texts of the faults about policies, objects and expired messages. A running bridge reports the same
+    faults as findings in its health."""
     checks = (other_policies, retry_policies, timeout_policies, objects, expired)
     verdicts = [_over_managed(findings)(facts) for findings in checks]
     return {fault.found for verdict in verdicts if not isinstance(verdict, Missing) for fault in verdict}

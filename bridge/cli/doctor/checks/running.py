@@ -69,7 +69,7 @@ def _remedy(cause: str) -> str | None:
 
 
 def findings(facts: Facts) -> Verdict:
-    """Returns the running bridge's findings that no other check names."""
+    """Returns a fault for each finding in the running bridge's health that no other check names."""
     if isinstance(facts.running, Missing):
         return facts.running
     said = management.said(facts)

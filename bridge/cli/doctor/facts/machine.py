@@ -26,8 +26,8 @@ _DAY_S: Final = 86_400
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """Facts about this machine. `access`: why `serve` refuses to start if no setting says who may call the bridge;
-    None: a setting says that. `taken`: why a bridge can't listen, by address. `files`: the limits of open files.
+    """Facts about this machine. `access`: why `serve` would refuse to start, as no setting says who may call the
+    bridge; None: a setting says it. `taken`: why a bridge can't listen, by address. `files`: the limits of open files.
     `days_left`: the days until a certificate expires, by the certificate's file or server."""
 
     access: str | None

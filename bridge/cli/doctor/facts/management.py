@@ -46,9 +46,9 @@ class Unusable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Managed:
-    """The answers of the management API. `plan`: the existing part of the objects that a bridge declares. `prefix`: the
-    setting BRIDGE_PREFIX. `answers`: the API's answers by the name of the fact; Missing: the API did not answer the
-    question."""
+    """The answers of the management API. `plan`: the objects that a bridge declares and that exist. `prefix`: the
+    setting BRIDGE_PREFIX. `answers`: the decoded answers by the name of the fact, such as `policies`; Missing: the API
+    did not answer the question."""
 
     plan: Plan
     prefix: str

@@ -32,7 +32,7 @@ class Broker:
     `missing`: the names of the planned objects. `former`: the names of existing queues of an earlier version.
     `refused`: how many messages are ready in `delay.refused`. `unroutable`: how many are ready in `delay.unroutable`.
     `lanes`: how many lanes are declared, up to the first missing lane. `barred`: beginnings of names whose queues the
-    user may not configure. `taken`: how RabbitMQ answered a publish."""
+    user may not configure. `taken`: whether RabbitMQ confirmed, blocked or refused a publish."""
 
     names: Names
     unsuitable: Sequence[Difference]
