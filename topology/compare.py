@@ -66,7 +66,8 @@ def disabled_flag(name: str, state: str) -> Difference:
 
 
 def exchanges(plan: Plan, rows: Rows) -> list[Difference]:
-    """Checks the rows of /api/exchanges/VHOST: type, durability, arguments. Skips missing exchanges."""
+    """Checks the plan's exchanges against the rows of /api/exchanges/VHOST: type, durability, arguments. Skips missing
+    exchanges."""
     existing = {str(row["name"]): row for row in rows}
     findings = []
     for exchange in plan.exchanges:
@@ -81,7 +82,7 @@ def exchanges(plan: Plan, rows: Rows) -> list[Difference]:
 
 
 def queues(plan: Plan, rows: Rows) -> list[Difference]:
-    """Checks the rows of /api/queues/VHOST: durability, arguments. Skips missing queues."""
+    """Checks the plan's queues against the rows of /api/queues/VHOST: durability, arguments. Skips missing queues."""
     existing = {str(row["name"]): row for row in rows}
     findings = []
     for queue in plan.every_queue:
@@ -174,7 +175,8 @@ def bindings(plan: Plan, rows: Rows) -> list[Difference]:
 
 
 def policies(plan: Plan, rows: Rows, *, kind: str) -> list[Difference]:
-    """Checks the rows of /api/policies/VHOST or /api/operator-policies/VHOST. `kind` names the policies in findings."""
+    """Checks the rows of /api/policies/VHOST or /api/operator-policies/VHOST. Finds keys that lose, misroute or delay
+    messages of the plan's queues and exchanges. `kind`: what findings call the rows, such as `operator policy`."""
     by_priority = sorted(rows, key=lambda policy: -int(policy.get("priority", 0)))
     findings = []
     for queue in plan.every_queue:

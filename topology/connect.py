@@ -63,7 +63,7 @@ class PikaConnection:
 
 
 async def connect(url: str, *, tls: SSLContext | None, timeout_s: float | None = None) -> PikaConnection:
-    """Opens a connection, which the caller closes.
+    """Opens a connection, which the caller closes. `tls`: used for an `amqps` URL. `timeout_s` None: no limit.
 
     Raises:
         AMQPError: RabbitMQ refused the connection.
@@ -94,8 +94,8 @@ async def connected(url: str, *, timeout_s: float, tls: SSLContext) -> AsyncIter
 
 @asynccontextmanager
 async def losses_raised() -> AsyncIterator[None]:
-    """Raises `ConnectionFailed` if the connection is lost within the context. aiormq then cancels the call or raises a
-    plain `Exception`, and no `AMQPError`."""
+    """Raises `ConnectionFailed` if the connection is lost within the context. Without this context, aiormq cancels the
+    call or raises a plain `Exception`, and no `AMQPError`."""
     try:
         yield
     except asyncio.CancelledError:
@@ -111,7 +111,8 @@ async def losses_raised() -> AsyncIterator[None]:
 
 
 def refusal(error: AMQPError) -> ConnectionFailed:
-    """Returns the error of this package for an error of the AMQP library."""
+    """Converts an error of the AMQP library to `ConnectionFailed`, or to its subclass for a refused login or virtual
+    host."""
     if isinstance(error, AuthenticationError | ProbableAuthenticationError):
         return LoginRefused(f"the user or the password is wrong: {error}")
     if isinstance(error, InvalidFrameError) and "Connection.OpenOk" in str(error):

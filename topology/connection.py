@@ -13,8 +13,8 @@ class Channel(Protocol):
     """A plain channel: it declares nothing again by itself. RabbitMQ closes it when it refuses a call."""
 
     async def rpc(self, frame: Frame) -> Frame | None:
-        """Calls a method of AMQP, and returns the answer. Raises aio-pika's `ChannelClosed` if RabbitMQ refuses the
-        call."""
+        """Calls the AMQP method that `frame` holds, and returns the frame of the answer. Raises aio-pika's
+        `ChannelClosed` if RabbitMQ refuses the call."""
         ...
 
     async def close(self) -> None: ...

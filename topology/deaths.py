@@ -1,8 +1,8 @@
 """Reads the headers that the broker adds to a message, and removes them before the next publish.
 
-The broker drops or holds back a message that expires into a queue from which it has already expired. RabbitMQ 3.x also
-believes an `x-death` that a client published (https://www.rabbitmq.com/docs/dlx#dead-letter-effects). So the bridge
-never publishes these headers.
+By these headers the broker sees in which queues a message has expired. It drops or holds back a message that expires
+again into one of these queues. RabbitMQ 3.x also believes an `x-death` that a client published
+(https://www.rabbitmq.com/docs/dlx#dead-letter-effects). So the bridge never publishes these headers.
 """
 
 from collections.abc import Iterable, Mapping
@@ -77,17 +77,17 @@ def latest_death(headers: Mapping[str, Any] | None) -> tuple[str, str] | None:
 
 
 def strip(headers: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns the headers without `BROKER_HEADERS` and `HOLDING`. Consumers would take them for RabbitMQ's: it passes a
-    published `x-delivery-count` on, for example, until a delivery fails."""
+    """Returns the headers without `BROKER_HEADERS` and `HOLDING`. If they were published, consumers would take them for
+    new headers of RabbitMQ. For example, RabbitMQ passes a published `x-delivery-count` on until a delivery fails."""
     return {name: value for name, value in (headers or {}).items() if name not in BROKER_HEADERS and name != HOLDING}
 
 
 def left_of_key_ms(names: Names, key: str, died: Iterable[Death]) -> int | None:
-    """Returns the rest of a wheel key's delay in ms, without the slots from which the message has expired. `died`: the
-    message's entries of `x-death`.
+    """Returns the rest of a wheel key's delay in ms, without the slots from which the message has expired. None: `key`
+    is not a wheel key. `died`: the message's entries of `x-death`.
 
     At the end of a slot the rest is exact. While the message waits in a slot, that slot counts in full. So the rest is
-    never too short, and at most one slot too long. None: `key` is not a wheel key.
+    never too short, and at most one slot too long.
     """
     parsed = parse_key(key)
     if parsed is None:

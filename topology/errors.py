@@ -13,7 +13,7 @@ TopologyError
 
 
 class TopologyError(Exception):
-    """The broker refused a part of the topology."""
+    """The broker refused a part of the topology. The subclasses name further failures of work on the broker."""
 
 
 class ConnectionFailed(TopologyError):
@@ -37,10 +37,11 @@ class TopologyMissing(TopologyError):
 
 
 class TopologyConflict(TopologyError):
-    """The object `name` exists with other properties than the plan's.
+    """The object `name` exists with other properties than the plan's. `argument`: a property that differs. `found`: its
+    value on the broker. `required`: its value in the plan.
 
-    `argument`, `found` and `required` come from the broker's text; each is None if the text lacks it. An operator can
-    take a new prefix, and move the messages of the old prefix with `delaybridge topology drain`.
+    The last three come from the broker's text; each is None if the text lacks it. An operator can take a new prefix,
+    and move the messages of the old prefix with `delaybridge topology drain`.
     """
 
     def __init__(self, *, name: str, argument: str | None, found: str | None, required: str | None, text: str) -> None:

@@ -17,7 +17,7 @@ key."""
 @dataclass(frozen=True, kw_only=True)
 class Move:
     """The message to publish in place of the old copy. The caller must first declare `slots` of the new `lane`.
-    `keeps_expiration`: the copy keeps its own TTL, which starts again; a copy in the wheel has no TTL."""
+    `keeps_expiration`: the new message gets the old one's TTL in full. A copy in the wheel has no TTL."""
 
     exchange: str
     routing_key: str
@@ -40,10 +40,13 @@ def move(
 ) -> Move:
     """Returns the move for a message from the old queue `queue`, with the routing key `key` and these headers.
     `exchange`: the exchange from which the message came to the queue. `now_ms`: the present moment in Unix ms.
+    `message_id`: selects the new lane; None: as an empty id.
 
     A waiting or due message goes into the new wheel, in the lane of its id. It waits there for the rest of its delay,
     rounded up to a tenth of a second. A message that a ready queue returned goes to the new checkpoint with all its
     headers, which say why it was returned. A message without a wheel key also goes there with all its headers.
+
+    A message of the acks, refused, unroutable, ingress, ready or dead queue goes to the new queue of the same kind.
     """
     plain = strip(headers)
     if queue == old.acks:

@@ -10,11 +10,12 @@ from zlib import crc32
 _PART: Final = r"[A-Za-z0-9_.-]{1,100}"
 
 TOPIC: Final = re.compile(rf"{_PART}(?:/{_PART})?")
-"""A topic: `orders` or `namespace/orders`. It may contain dots, but no `*`, `#` or `!`."""
+"""Matches a topic: `orders` or `namespace/orders`. A topic may contain dots, but no `*`, `#` or `!`."""
 
 KIND: Final = re.compile(r"[a-z]{1,20}(?:-(?:bundle|parcel))?")
-"""The kind of a copy: the word after `!` in a routing key, such as `lease` or `retry`. A kind that ends in `-bundle` or
-`-parcel` is a bundle of such copies. Earlier versions called a bundle a parcel, and a parcel may wait for months."""
+"""Matches the kind of a copy: the word after `!` in a routing key, such as `lease` or `retry`. A copy whose kind ends
+in `-bundle` or `-parcel` is a bundle of such copies. Earlier versions called a bundle a parcel, and a parcel may wait
+for months."""
 
 _EXCHANGES: Final = "exchanges"
 
@@ -83,7 +84,7 @@ class Names:
 
     @cached_property
     def each_lane(self) -> "tuple[Names, ...]":
-        """The names of every lane."""
+        """The names of every lane, by the lane's number."""
         return tuple(replace(self, lane=lane) for lane in range(self.lanes))
 
     def in_lane(self, lane: int) -> "Names":
@@ -104,8 +105,8 @@ class Names:
 
     @property
     def entry(self) -> str:
-        """Topic exchange that AMQP clients publish to with a wheel key. All names of the lane's wheel begin with its
-        name."""
+        """Topic exchange that AMQP clients publish to with a wheel key. The names of the other objects of the lane's
+        wheel begin with the name of this exchange."""
         return f"{self.prefix}.lane{self.lane}" if self.lane else self.prefix
 
     @property
@@ -188,8 +189,8 @@ class Names:
 
     @property
     def probes(self) -> tuple[str, str]:
-        """Queues that bridges publish to, to see whether RabbitMQ confirms. There are two, as one may have lost its
-        leader. Each keeps only its latest message, which is empty. Nobody consumes them."""
+        """Two queues that bridges publish to, to see whether RabbitMQ confirms: one of them may have lost its leader.
+        Each keeps only its latest message, which is empty. Nobody consumes them."""
         return f"{self.prefix}.probe.0", f"{self.prefix}.probe.1"
 
     def owns_exchange(self, exchange: str) -> bool:

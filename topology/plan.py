@@ -57,7 +57,7 @@ class Exchange:
 
 @dataclass(frozen=True, kw_only=True)
 class Queue:
-    """A durable quorum queue with its `x-` arguments."""
+    """A durable quorum queue. `arguments`: its `x-` arguments."""
 
     name: str
     arguments: Arguments = field(hash=False)

@@ -27,8 +27,8 @@ _CLOSED_WITHIN_S: Final = 0.2
 async def barred_names(connection: Connection, starts: Iterable[str]) -> tuple[str, ...]:
     """Returns each name beginning in `starts` under which the user may not configure queues.
 
-    The broker checks this permission first. Then it refuses the queue in any case, because no quorum queue can be
-    exclusive.
+    For each beginning it tries to declare an exclusive quorum queue. The broker checks the permission first. It refuses
+    the queue in any case, because no quorum queue can be exclusive. So no queue is left behind.
     """
     barred = []
     for start in starts:

@@ -9,9 +9,10 @@ class Difference:
     """One difference between the broker and the plan. An `error` breaks a promise. A `warning` may break a promise, or
     says that something could not be checked.
 
-    `name`: what differs. `on`: for a policy, the exchange or queue that the policy applies to; `name` then begins with
-    `on`. `effect`: what the difference does. `remedy`: what an operator can do about it. `unread`: the broker did not
-    show the thing, so it was not compared.
+    `name`: what differs. `found`: its value on the broker. `required`: the value in the plan, or the allowed values.
+    `on`: for a policy, the exchange or queue that the policy applies to; `name` then begins with `on`. `effect`: what
+    the difference does. `remedy`: what an operator can do about it. `unread`: the broker did not show the thing, so it
+    was not compared.
     """
 
     severity: Literal["error", "warning"]

@@ -25,7 +25,7 @@ broker's limit of 315,360,000,000 ms."""
 
 
 class DelayOutOfRange(ValueError):
-    """The delay is below 0 or above MAX_DELAY_MS. `limit_ms` is the limit that `delay_ms` passed."""
+    """The delay is below 0 or above MAX_DELAY_MS. `limit_ms`: the one of these two limits that `delay_ms` is beyond."""
 
     def __init__(self, delay_ms: int) -> None:
         self.delay_ms = delay_ms
@@ -63,8 +63,8 @@ _WORDS: Final = tuple({str(value): value for value in (0, *hand.values)} for han
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """The place at which a message enters the wheel to wait for its delay. `slots`: the slots that it passes, which
-    must be declared first."""
+    """Where a message enters the wheel to wait for its delay. `exchange`, `routing_key`: those to publish it with.
+    `slots`: the slots that it passes, which must be declared first."""
 
     exchange: str
     routing_key: str
@@ -99,7 +99,7 @@ def ceil_to_tenth(delay_ms: float) -> int:
 
 
 def digits(delay_ms: int) -> tuple[int, ...]:
-    """Returns the seven numbers of a delay.
+    """Returns the seven numbers of a delay, from the hundreds of days to the tenths of a second.
 
     Raises:
         DelayOutOfRange: the delay is below 0 or above MAX_DELAY_MS.

@@ -19,7 +19,8 @@ class BridgeFailed(TopologyError):
 
 
 class Bridge:
-    """The HTTP API of a bridge that works on the virtual host of the migrated exchanges."""
+    """The HTTP API of a bridge that works on the virtual host of the migrated exchanges. Each method raises
+    BridgeFailed if the bridge refuses the call or does not answer."""
 
     def __init__(self, client: httpx2.AsyncClient, url: str) -> None:
         self._client = client

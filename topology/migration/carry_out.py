@@ -30,7 +30,8 @@ the publishes in flight."""
 _REPLACEMENTS: Final = (Do.MAKE_PLAIN, Do.MAKE_DELAYED)
 
 Did = Callable[[Step, Gap | None], None]
-"""A function that is called after each step. After a replacement, it also gets the cost of the replacement."""
+"""A function that is called after each step. After a replacement of an exchange it also gets the cost of the
+replacement; None after other steps."""
 
 
 def _silent(_: Step, __: Gap | None) -> None:
@@ -38,7 +39,8 @@ def _silent(_: Step, __: Gap | None) -> None:
 
 
 class NotReplaced(TopologyError):
-    """An exchange was not replaced, or could not be declared again. In the second case the file has its definition."""
+    """An exchange was not replaced, or could not be declared again. In the second case the migration's file has its
+    definition."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +58,19 @@ class Migration:
 
     async def apply(self, choices: Choices, did: Did = _silent) -> Sequence[Step]:
         """Carries out each step that can be done, and calls `did` after each step. Returns all steps in their final
-        state."""
+        state.
+
+        Raises:
+            TopologyError: RabbitMQ or the bridge refused a step, an exchange was not replaced, or the file can't be
+                used.
+            ValueError: the virtual host or a wanted exchange does not exist.
+            httpx2.HTTPError: RabbitMQ refused a question, or did not answer.
+        """
         return await self._run(choices, forward, did)
 
     async def rollback(self, choices: Choices, did: Did = _silent) -> Sequence[Step]:
         """Carries out each step of the rollback that can be done, and calls `did` after each step. Returns all steps in
-        their final state."""
+        their final state. Raises the errors of `apply`."""
         return await self._run(choices, back, did)
 
     async def _run(self, choices: Choices, decide: Callable[..., Sequence[Step]], did: Did) -> Sequence[Step]:

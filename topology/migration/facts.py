@@ -21,10 +21,10 @@ Definition = Mapping[str, Any]
 class OldExchange:
     """An exchange that is or was of the type of the delayed-message plugin.
 
-    `definition` and `bindings` have the form of an export. `bindings` lead from or to the exchange. `kind`: the
-    exchange's present type, or None if the exchange does not exist. `held`: how many messages wait in the plugin of the
-    node that was asked; None: unknown. `elsewhere`: the other nodes, whose plugins hold messages of their own.
-    `has_ingress`: the exchange's ingress exchange exists, and feeds the ingress queue.
+    `definition` and `bindings` have the form of a RabbitMQ definitions export. `bindings` lead from or to the exchange.
+    `kind`: the exchange's present type, or None if the exchange does not exist. `held`: how many messages wait in the
+    plugin of the node that was asked; None: unknown. `elsewhere`: the other nodes, whose plugins hold messages of their
+    own. `has_ingress`: the exchange's ingress exchange exists, and feeds the ingress queue.
 
     The other members say who would notice a change. `users` may write to the exchange and not to its ingress. `feeders`
     are exchanges, queues and policies that route messages to it. `policies` apply to it.
@@ -91,9 +91,9 @@ def read(
     plugin_is_on: bool | None = None,
 ) -> Facts:
     """Reads a RabbitMQ definitions export of all virtual hosts, or of `vhost` alone. `wanted`: names of exchanges;
-    empty: all that are or were of the plugin's type. `may_miss`: wanted exchanges that may be missing. `held`: by
-    exchange, how many messages wait in the plugin, without the messages on `other_nodes`. `plugin_is_on`: whether the
-    plugin is switched on; None: unknown.
+    empty: all that are or were of the plugin's type. `may_miss`: wanted exchanges that may be missing. `other_nodes`:
+    nodes that were not asked about messages in the plugin. `held`: by exchange, how many messages wait in the plugin,
+    without those on `other_nodes`. `plugin_is_on`: whether the plugin is switched on; None: unknown.
 
     Raises:
         ValueError: `definitions` is no export, or a wanted exchange is missing in it.

@@ -71,8 +71,8 @@ class KeptFile:
         self._write(vhost, replace(kept, begun=begun))
 
     def end(self, vhost: str, name: str, held: int | None = 0) -> None:
-        """Writes to the file that the exchange exists again. `held`: how many messages the plugin held for it; None:
-        unknown."""
+        """Writes to the file that the exchange exists again. `held`: how many messages the plugin held for the exchange
+        when it was replaced; None: unknown."""
         kept = self.read(vhost)
         begun = {other: one for other, one in kept.begun.items() if other != name}
         counts = {other: count for other, count in kept.held.items() if other != name}

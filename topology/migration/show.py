@@ -29,7 +29,8 @@ def _lines(name: str, steps: Iterator[Step]) -> Iterator[str]:
 
 
 def stage(exchange: OldExchange, begun: Mapping[str, Unsettled], names: Names) -> str:
-    """Returns how far the migration of the exchange is, in words. `begun`: replacements that have not ended."""
+    """Returns how far the migration of the exchange is, in words. `begun`: replacements that have not ended, by
+    exchange."""
     if exchange.name in begun:
         return "interrupted: run the last command again"
     if exchange.is_plain:
@@ -43,8 +44,8 @@ def stage(exchange: OldExchange, begun: Mapping[str, Unsettled], names: Names) -
 def status(
     facts: Facts, begun: Mapping[str, Unsettled], held: Mapping[str, int | None], names: Names
 ) -> list[dict[str, object]]:
-    """Returns a row for each exchange. `begun`: the exchanges whose replacement has not ended. `held`: by exchange, how
-    many messages the plugin held at the replacement; None: unknown."""
+    """Returns a row for each exchange: values by the name of the column. `begun`: replacements that have not ended, by
+    exchange. `held`: by exchange, how many messages the plugin held when it was replaced; None: unknown."""
     return [
         {
             "exchange": exchange.name,
@@ -77,7 +78,7 @@ def of_gap(gap: Gap) -> str:
 
 def of_letters(letters: Mapping[str, int] | None, paused: Sequence[str]) -> Iterator[str]:
     """Yields lines about dead letters to replay. `letters`: how many each topic has; None: no bridge was asked.
-    `paused`: topics that are still paused."""
+    `paused`: topics that the migration has paused and not resumed."""
     for topic in paused:
         yield f"paused: {topic}: run the last command again with --url, or `delaybridge resume {topic}`."
     if letters is None:
@@ -90,8 +91,8 @@ def of_letters(letters: Mapping[str, int] | None, paused: Sequence[str]) -> Iter
 
 
 def of_plugin(facts: Facts, begun: Mapping[str, Unsettled], held: Mapping[str, int | None]) -> str:
-    """Says whether the plugin may be switched off, and why not. `begun`: the exchanges whose replacement has not ended.
-    `held`: by exchange, how many messages the plugin held at the replacement; None: unknown."""
+    """Says whether the plugin may be switched off, and why not. `begun`: replacements that have not ended, by exchange.
+    `held`: by exchange, how many messages the plugin held when it was replaced; None: unknown."""
     if facts.plugin_is_on is None:
         return "plugin: unknown, as a file does not say whether it is on. --management-url asks RabbitMQ."
     if not facts.plugin_is_on:

@@ -16,7 +16,9 @@ LONGEST_NAME: Final = 127
 allows no more, and client libraries check that. RabbitMQ itself takes longer names."""
 
 Held = Literal["wait", "none", "deliver", "lose"]
-"""What happens to messages that wait in the plugin when their exchange is replaced. `none`: no node holds any."""
+"""What to do with messages that wait in the plugin when their exchange is to be replaced. `wait`: replace only after
+the plugin has delivered them. `deliver`: the plugin delivers them through the plain exchange. `lose`: they may be lost.
+`none`: the operator says that no node holds any."""
 
 
 class Do(Enum):
@@ -31,8 +33,8 @@ class Do(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step for one exchange. `risk`: what may go wrong in the step. `back`: how to undo it. `waits_for`: why the
-    step can't be done now; empty: it can be done, or is done."""
+    """One step for one exchange. `do`: the action. `what`: the step in words. `risk`: what may go wrong in the step.
+    `back`: how to undo it. `waits_for`: why the step can't be done now; empty: it can be done, or is done."""
 
     exchange: str
     do: Do
@@ -45,7 +47,9 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """The operator's choices, as options of the command line."""
+    """The operator's choices, as options of the command line. `publishers_moved`: publishers send to the new exchanges,
+    or use the door. `publishers_back`: publishers send to the old exchanges again. `held`: what to do with messages in
+    the plugin."""
 
     publishers_moved: bool = False
     publishers_back: bool = False
@@ -55,11 +59,11 @@ class Choices:
 @dataclass(frozen=True, kw_only=True)
 class Gap:
     """The cost of replacing an exchange. From the delete until the bindings existed again, messages for the exchange
-    were unroutable. RabbitMQ dropped the messages that the plugin had due in that time.
+    were unroutable. RabbitMQ dropped the messages whose delay in the plugin ended in that time.
 
     `lasted_s`: how many seconds that time lasted; None: an earlier command deleted the exchange. `held`: how many
     messages the plugin held before the replacement; None: unknown. `due_per_s`: how many messages a second the plugin
-    delivered before it; None: not measured.
+    delivered before the replacement; None: not measured.
     """
 
     exchange: str
@@ -116,7 +120,7 @@ def back(
 
 def with_missing(facts: Facts, begun: Mapping[str, Unsettled]) -> Sequence[OldExchange]:
     """Returns the exchanges of `facts`, and the exchanges that an interrupted command has deleted and not declared
-    again."""
+    again. `begun`: replacements that have not ended, by exchange."""
     present = {exchange.name for exchange in facts.exchanges}
     missing = [one.exchange for name, one in sorted(begun.items()) if name not in present]
     return [*facts.exchanges, *missing]
