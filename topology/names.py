@@ -148,7 +148,8 @@ class Names:
 
     @property
     def refused(self) -> str:
-        """Queue for messages that the checkpoint can't read. Bridges publish to it through the default exchange."""
+        """Queue for messages that a bridge can't handle, each with a reason. Bridges publish to it through the default
+        exchange."""
         return f"{self.prefix}.refused"
 
     @property
@@ -184,7 +185,8 @@ class Names:
 
     @property
     def unroutable(self) -> str:
-        """Queue for dead letters that their target did not take. Bridges publish to it through the default exchange."""
+        """Queue for dead letters that their target (an exchange and a routing key) did not take. Bridges publish to it
+        through the default exchange."""
         return f"{self.prefix}.unroutable"
 
     @property

@@ -151,8 +151,8 @@ async def managed(
     """Compares the plan with the answers of the management API. Returns the findings by question. A question is a path
     of the API with VHOST in place of the virtual host.
 
-    `often`: asks only for bindings, policies and the slots with the most expired messages. These answers are small, and
-    nothing else can change on existing objects.
+    `often`: for a check that runs often, asks only for bindings, policies and the slots with the most expired messages.
+    These answers are small, and nothing else can change on existing objects.
     """
     questions: dict[str, Callable[[Any], list[Difference]]] = {
         "bindings/VHOST": lambda rows: compare.bindings(plan, rows),

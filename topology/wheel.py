@@ -55,7 +55,7 @@ HANDS: Final = (
 """The hands, from slow to fast. The n-th digit of a key is a value of the n-th hand."""
 
 Slot = tuple[str, int]
-"""A slot queue: the name of its hand, and its value. It delays by so many of the hand's units."""
+"""A slot queue: the name of its hand, and its value. It delays by the value times the hand's unit."""
 
 # By place in a key, its valid words. They have no leading zero, because bindings compare words and not numbers.
 _WORDS: Final = tuple({str(value): value for value in (0, *hand.values)} for hand in HANDS)

@@ -31,6 +31,6 @@ MEANINGS: Final[Mapping[int, str]] = {
 
 
 def end(command: str, reason: str, code: int = FAILED) -> NoReturn:
-    """Prints the reason on standard error and ends the command with the exit code `code`."""
+    """Prints the command's name and the reason on standard error, and ends the command with the exit code `code`."""
     typer.echo(f"delaybridge {command}: {reason}", err=True)
     raise typer.Exit(code)

@@ -22,7 +22,8 @@ class BadScheduleFile(Exception):
 
 
 def schedule_documents(path: Path) -> Mapping[str, Any]:
-    """Returns the schedules of a file by name. A file whose name ends in `.json` is JSON; every other file is TOML.
+    """Returns the schedules of a file by name, each with the members that the file has. A file whose name ends in
+    `.json` is JSON; every other file is TOML.
 
     Raises:
         BadScheduleFile: the file can't be read, is malformed, or has a wrong name of a schedule.

@@ -49,7 +49,8 @@ _SLOTS_HELP = "Include every slot; without them, a bridge declares slots as it n
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options of all commands. `checked`: topics with checked release. `direct`: topics with direct release."""
+    """The options that all commands of `topology` share. `checked`: topics with checked release. `direct`: topics with
+    direct release."""
 
     amqp_url: str
     management_url: str | None

@@ -121,7 +121,7 @@ class Settings(BaseSettings):
 
     keep_body_max: Bytes = 64 * 1024
     """the largest body that Redis keeps; a message without its body in Redis can't be shown whole, run now or moved
-    earlier; 0 keeps none; a topic's `keep_body_max` counts first"""
+    earlier; 0 keeps none; a topic's `keep_body_max` has precedence"""
     wire_keep_body_max: Annotated[Annotated[int, Field(ge=0)] | None, Unit("bytes")] = None
     """the largest body that is kept of a message sent over a [wire](../wires.md); unset: `BRIDGE_MAX_BODY`, see
     [sizing](sizing.md#capacity)"""
@@ -180,7 +180,7 @@ class Settings(BaseSettings):
     """how long the bridge takes calls after SIGTERM; meanwhile `/health/ready` answers 503 and each answer closes its
     connection"""
     grace: DurationMs = 10_000
-    """time for running work after SIGTERM"""
+    """how long running work may take to end after SIGTERM and `BRIDGE_DRAIN`"""
 
     push_allow: PushAllow = None
     """receivers that callbacks may call besides public addresses ([callbacks](security.md#callbacks))"""

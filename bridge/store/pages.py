@@ -53,8 +53,8 @@ async def page(
 class Counts:
     """The counts of one topic's messages (lua/counts.lua). `by_state`: seven counts, in the order of `INDEXES`.
     `by_due`: the waiting messages that are overdue, then the messages due before each edge and not before the previous
-    edge, then all later messages. `oldest_waiting_ms`, `oldest_ready_ms`: for how many ms the oldest message has been
-    due; 0: not due, or there is no message."""
+    edge, then all later messages. `oldest_waiting_ms`, `oldest_ready_ms`: for how many ms the oldest waiting or ready
+    message has been due; 0: not due, or there is no message."""
 
     by_state: list[int]
     by_due: list[int]

@@ -22,7 +22,8 @@ PlainType = Literal["direct", "fanout", "headers", "topic"]
 
 
 class NotPrepared(TopologyError):
-    """The exchange can't be declared as its clients would declare it."""
+    """The exchange can't be declared: its name allows no ingress, it exists with another type, or the ingress queue is
+    missing."""
 
 
 async def prepare(management: Management, names: Names, vhost: str, exchange: str, kind: PlainType) -> Sequence[str]:

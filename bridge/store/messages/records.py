@@ -26,8 +26,8 @@ _BEHIND_MS = 60_000
 lasts seconds, and the checkpoint may be behind."""
 
 AHEAD_MS = 5
-"""How long before a message's due moment the checkpoint may ask Redis about it. The checkpoint publishes the message at
-the due moment. So the question and the waits for a CPU do not make the message late."""
+"""How long before a message's due moment the checkpoint may ask Redis about the message. The checkpoint publishes the
+message at the due moment. So the question and the waits for a CPU do not make the message late."""
 
 Answer = TypeVar("Answer")
 
