@@ -27,10 +27,11 @@ app = App(help="Show the settings, and check them.")
 def show(
     *, json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line (NDJSON).")] = False
 ) -> None:
-    """Show each setting: its value, and its source.
+    """Show each setting: its value, its source and its origin.
 
     The sources are: default, file (of BRIDGE_CONFIG or --config), secret (a file with one value), credential (of
-    systemd), environment. The origin is the file or the variable. `***` is in place of each password.
+    systemd), environment. The origin is the path of the file or the name of the variable. `***` is in place of each
+    password.
     """
     rows = list(_rows(_read()))
     if json:

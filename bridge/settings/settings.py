@@ -166,7 +166,7 @@ class Settings(BaseSettings):
     checkpoint_prefetch: Annotated[int, Field(ge=1, le=65_535), Unit("AMQP messages")] = 4_000
     """prefetch of a lane's checkpoint; a [bundle](../topology.md#bundles) counts as one"""
     checkpoint_batch: Annotated[int, Field(ge=1), Unit("messages")] = 250
-    """largest batch that the checkpoint releases together"""
+    """the most messages that the checkpoint releases together"""
     audit_every: DurationMs = 60_000
     """interval between audits, which find lost copies; 0: never"""
     audit_grace: DurationMs = 60_000

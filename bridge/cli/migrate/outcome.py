@@ -20,8 +20,8 @@ from topology.migration.steps import Choices, Gap, Step
 
 
 def letters(options: Options, exchanges: Iterable[str]) -> Mapping[str, int] | None:
-    """Returns the number of dead letters by topic, for the topic that takes over each exchange. None: the command was
-    given no bridge (`--url`)."""
+    """Returns the number of dead letters by topic, for the topics in which a bridge has the messages for these
+    exchanges. None: the command was given no bridge (`--url`)."""
 
     async def ask() -> Mapping[str, int] | None:
         async with bridge(options.url, options.token, options.tls) as found:

@@ -26,7 +26,7 @@ class LmstfyStore:
         self._keys = keys
 
     async def add_token(self, token: LmstfyToken, description: str) -> bool:
-        """Adds a token. Returns False and changes nothing if the token exists."""
+        """Adds a token with its description. Returns False and changes nothing if the token exists."""
         return flag(await self._store.command("HSETNX", self._tokens_of(token), token.secret, description))
 
     async def remove_token(self, token: LmstfyToken) -> None:

@@ -24,12 +24,11 @@ class StoredPolicies:
         self._keys = keys
 
     async def get(self, topic: str) -> bytes | None:
-        """Returns the stored policy, which `read_policy` reads; None if there is none. `read_policy` also accepts
-        None."""
+        """Returns the stored policy as JSON; None if there is none. `read_policy` reads both."""
         return maybe(binary, await self._store.command("GET", self._keys.policy(topic)))
 
     async def get_many(self, topics: Sequence[str]) -> list[bytes | None]:
-        """Returns the stored policies of the topics, in one round trip; None for a topic without one."""
+        """Returns the stored policies of the topics as JSON, in one round trip; None for a topic without one."""
         stored = await self._store.commands([("GET", self._keys.policy(topic)) for topic in topics])
         return [maybe(binary, policy) for policy in stored]
 

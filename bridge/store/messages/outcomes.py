@@ -105,5 +105,5 @@ def read_timeline_answer(call: Call[Any], answer: Any) -> TimelineAnswer:
 
 
 def read_envelope(looked: Looked) -> Envelope | None:
-    """Reads the envelope; None if no envelope is kept."""
+    """Reads the envelope in an answer of the script `look`; None if no envelope is kept."""
     return envelopes.unpack(looked.packed) if looked.packed else None
