@@ -627,8 +627,9 @@ def test_message_created_in_the_millisecond_in_which_a_lost_record_returned_is_n
         world.clear()
 
 
+@pytest.mark.parametrize("replaced", [False, True], ids=["sent again", "and replaced"])
 def test_deleted_message_is_no_message_of_a_lost_record_that_returned_while_the_clock_was_ahead(
-    redis_node: RedisNode,
+    redis_node: RedisNode, replaced: bool
 ) -> None:
     with connected_store(redis_node) as (run, store):
         world = World(run, store)
@@ -649,6 +650,14 @@ def test_deleted_message_is_no_message_of_a_lost_record_that_returned_while_the_
             if nonce == 2:
                 (deleted,) = world.ask(world.records.delete(world.topic, "a", release=False))
                 assert deleted.verdict is DeleteVerdict.DELETED
+        if replaced:
+            world.now_ms += 1_000
+            after = replace(sent[1], epoch=sent[1].epoch + 1, nonce=4, created_ms=world.now_ms)
+            world.ask(
+                world.records.replace(
+                    claimed.found, after, draft(topic=world.topic, id="a", delay_ms=5_000), envelope=b""
+                )
+            )
         world.now_ms = sent[0].due_ms
         (outcome,) = world.ask(world.records.fire(sent[0], paused_ms=0, adopt=False))
         assert outcome.verdict is FireVerdict.GHOST
@@ -671,6 +680,28 @@ def test_message_that_fell_due_in_a_pause_while_the_clock_was_ahead_is_due(redis
         copy = as_recorded(copy, outcome.found)
         (outcome,) = world.ask(world.records.fire(copy, paused_ms=0, adopt=False, short_ms=short_ms()))
         assert (outcome.verdict, outcome.found.due_ms) == (FireVerdict.RELEASE, world.now_ms)
+        world.clear()
+
+
+def test_move_from_before_a_step_of_the_clock_holds_after_a_pause_during_the_step(redis_node: RedisNode) -> None:
+    """The copy still has its former moment, as the move changed only the record."""
+    with connected_store(redis_node) as (run, store):
+        world = World(run, store)
+        right_ms = world.now_ms
+        (claimed,) = world.ask(
+            world.records.schedule(draft(topic=world.topic, id="a", delay_ms=10_000), Claim("a", -1, 3, 1, "-"))
+        )
+        (confirmed,) = world.ask(world.records.confirm(claimed.found))
+        copy = first_copy(confirmed.found, Envelope())
+        world.ask(world.records.change(confirmed.found, due_ms=right_ms + HOUR_MS))
+        world.now_ms = right_ms + 2 * HOUR_MS
+        fire = world.records.fire(copy, paused_ms=PAUSED_MS, adopt=False, waited_ms=10_000, short_ms=short_ms())
+        (held,) = world.ask(fire)
+        assert held.verdict is FireVerdict.HOLD
+        world.now_ms = right_ms + 15_000
+        again = as_recorded(copy, held.found)
+        (outcome,) = world.ask(world.records.fire(again, paused_ms=0, adopt=False, short_ms=short_ms()))
+        assert (outcome.verdict, outcome.extra) == (FireVerdict.HOLD, HOUR_MS - 15_000)
         world.clear()
 
 

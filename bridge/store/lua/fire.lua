@@ -48,8 +48,11 @@ local function judge_again(r, due_ms, waited_ms, short_ms)
     end
     if r[LEASE_UNTIL] - now > left + STEP_MS then r[LEASE_UNTIL] = now + left end
   elseif written_ahead(r, short_ms) then
-    if r[STATE] == READY or r[ARRIVES] - r[DUE] >= PAUSED_MS then
-      r[DUE] = now -- it was due when it became ready, or was held in a pause
+    -- A clock that was ahead wrote the moment of a message that seems to be created later than now. A message that was
+    -- held in a pause was due by that clock.
+    local held = r[CREATED] - now > STEP_MS and r[ARRIVES] - r[DUE] >= PAUSED_MS
+    if r[STATE] == READY or held then
+      r[DUE] = now -- it was due when it became ready, or was held in the pause
     elseif waited_ms and r[DUE] == due_ms then
       r[DUE] = now + short_ms
     end

@@ -26,7 +26,8 @@ if r[STATE] == READY and early > 0 and early <= tonumber(ARGV[17]) then
 end
 local full = refused_as_full(r, next_epoch, next_nonce, due, true)
 if full then return full end
-r[KNOWN] = known_with(r, tonumber(ARGV[10]), true) -- it replaces also what Redis has forgotten
+-- It replaces also what Redis has forgotten. After a loss of the record, only exact moments tell what the record knows.
+r[KNOWN] = known_with(r, tonumber(ARGV[10]), not r[FOUND])
 r[EPOCH], r[NONCE], r[CREATED], r[EXPIRES], r[MAX_RETRY] = next_epoch, next_nonce, tonumber(ARGV[10]),
   tonumber(ARGV[12]), tonumber(ARGV[13])
 r[ATTEMPTS], r[REASON], r[CLAIMED], r[DELIVERED], r[LABELS] = 0, '', 0, nil, nil
