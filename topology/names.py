@@ -13,9 +13,9 @@ TOPIC: Final = re.compile(rf"{_PART}(?:/{_PART})?")
 """Matches a topic: `orders` or `namespace/orders`. A topic may contain dots, but no `*`, `#` or `!`."""
 
 KIND: Final = re.compile(r"[a-z]{1,20}(?:-(?:bundle|parcel))?")
-"""Matches the kind of a copy: the word after `!` in a routing key, such as `lease` or `retry`. A copy whose kind ends
-in `-bundle` or `-parcel` is a bundle of such copies. Earlier versions called a bundle a parcel, and a parcel may wait
-for months."""
+"""Matches the word after `!` in a routing key: the kind of a copy, such as `lease`, or of a bundle. `lease-bundle` is a
+bundle of copies of the kind `lease`. Earlier versions wrote `-parcel` for `-bundle`, and such a bundle may wait for
+months."""
 
 _EXCHANGES: Final = "exchanges"
 

@@ -45,8 +45,8 @@ def backup(file: _File, *, json: _Json = False, pool: _Pool = DEFAULT) -> None:
 
     Each line of the file is one JSON object. The command reads only from Redis, and the bridge may keep running.
     Settings come from the environment (BRIDGE_…). The file has lmstfy's tokens and receivers' secrets in clear text; of
-    the bridge's own tokens it has hashes. The file lacks each body that Redis does not keep. Exit code 1: a body is
-    missing, or Redis did not answer.
+    the bridge's own tokens it has hashes. The file lacks each body that Redis does not keep. Exit code 1: the
+    body of a live message or of a dead letter is missing, or Redis did not answer.
     """
     settings = settings_of(pool)
     configure(settings)  # otherwise warnings would be printed into the output

@@ -52,9 +52,9 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(extra="forbid", hide_input_in_errors=True)
 
     amqp_url: AmqpUrl = "amqp://guest:guest@127.0.0.1:5672"
-    """RabbitMQ's URL with user, password and virtual host. Without a path, or with the path `/`, the virtual host is
-    `/`. All nodes of a [cluster](clusters.md#a-cluster-of-rabbitmq), separated by commas. A URL may end with
-    `?heartbeat=5` (seconds, 0 for none) and `auth=external` (by certificate)"""
+    """RabbitMQ's URL with user, password and virtual host; for a [cluster](clusters.md#a-cluster-of-rabbitmq), one URL
+    for each node, separated by commas. Without a path, or with the path `/`, the virtual host is `/`. Each URL may end
+    with `?heartbeat=5` (seconds, 0 for none) and `auth=external` (by certificate)"""
     redis_url: RedisUrl = "redis://127.0.0.1:6379/0"
     """URL of Redis: one server, Sentinel or a Redis Cluster ([forms](clusters.md#redis-one-server-sentinel-cluster))"""
     management_url: ManagementUrl = None

@@ -32,7 +32,8 @@ class Bridge:
         return found is not None and not found["policy"]["paused"]
 
     async def pause(self, topic: str) -> None:
-        """Stops the releases of the topic. All processes of the bridge follow within two seconds."""
+        """Stops the releases and pulls of the topic, if the topic exists. All processes of the bridge follow within two
+        seconds."""
         await self._call("POST", topic, "/pause")
 
     async def resume(self, topic: str) -> None:

@@ -127,7 +127,7 @@ class Bundle:
         `wall_ms`: now, by this machine's clock, in Unix ms.
 
         `x-death` says, in whole seconds of RabbitMQ's clock, when the bundle left its last slot. The bridge compares
-        that with this machine's clock. Redis' clock may have jumped since then.
+        that with this machine's clock, so the bound holds if this clock is not ahead. Redis' clock may have jumped.
         """
         try:
             died = deaths(self.original.properties.headers)

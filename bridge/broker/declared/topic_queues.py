@@ -26,8 +26,8 @@ Existing = Callable[[Collection[str]], Awaitable[Collection[str]]]
 
 
 async def everything(topics: Collection[str]) -> Collection[str]:
-    """Returns all given topics, so a missing queue of any topic may be declared. Used for ready queues and for what
-    requests publish, because clients may make new topics."""
+    """Returns the given topics: any of them may have queues. This is the `Existing` for ready queues, and for publishes
+    of requests, because a request may name a new topic."""
     return topics
 
 

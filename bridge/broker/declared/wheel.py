@@ -50,7 +50,8 @@ class Wheel:
 
     @property
     def is_declared(self) -> bool:
-        """Whether the wheel was declared since a connection was last replaced. True before the first connection."""
+        """Whether the wheel needs no declare. False after a connection was opened or replaced, until the wheel is
+        declared again. True before the first connection."""
         return self._generation == self._generations
 
     async def ensure(self) -> None:

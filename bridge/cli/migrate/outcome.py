@@ -20,8 +20,8 @@ from topology.migration.steps import Choices, Gap, Step
 
 
 def letters(options: Options, exchanges: Iterable[str]) -> Mapping[str, int] | None:
-    """Returns the number of dead letters by topic, for the topics in which a bridge has the messages for these
-    exchanges. None: the command was given no bridge (`--url`)."""
+    """Returns the number of dead letters by topic. Each exchange has one topic (`Names.topic_of_exchange`). None: the
+    command was given no `--url`. Ends the command if the bridge refuses or does not answer."""
 
     async def ask() -> Mapping[str, int] | None:
         async with bridge(options.url, options.token, options.tls) as found:

@@ -1,7 +1,7 @@
 """Describes one operation of the API as a value: its path, its handler, and its documentation.
 
-A handler gets the raw request and answers with bytes. FastAPI only routes and writes the OpenAPI document: its parsing
-and serialising would cost more than all other HTTP work for a send.
+A handler gets the raw request and answers with bytes. FastAPI writes the OpenAPI document, and routes what `FastPath`
+does not answer. Its parsing and serialising would cost more than all other HTTP work for a send.
 """
 
 from __future__ import annotations

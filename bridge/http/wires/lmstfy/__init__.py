@@ -13,7 +13,7 @@ Faults of lmstfy that are fixed here:
 * A consume is one atomic step. lmstfy takes two, and a crash between them loses the job.
 * The size of a queue does not count acknowledged or expired jobs.
 * An empty answer means that no job was ready.
-* A crash during a republish loses neither job.
+* A republish publishes the new job before it ends the old one, so a crash in between loses neither.
 * Every process refuses a deleted token within a second.
 * A failed request gives its unit of the rate limit back to the window that it came from, never to a later one.
 """
