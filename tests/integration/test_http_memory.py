@@ -141,7 +141,9 @@ async def test_pulls_that_begin_at_once_and_whose_answers_nobody_reads_take_litt
         assert {status for status, count in answered.items() if count} == {"200", "503"}
         for writer in lazy:
             writer.transport.abort()
-        assert peak - idle < 25 * MIB
+        # An answer has 6 MB. The kernel's buffers hold a part of each, which the limit does not count, and a pull is
+        # let in before its bodies are counted. So up to four answers are made.
+        assert peak - idle < 4 * 7.5 * MIB, answered
         while (await topic.client.get(f"/v1/topics/{topic.name}")).status_code != 200:
             await pause()
         # Whoever reads gets all, also those whose answers nobody has read, once their leases have ended.
