@@ -51,11 +51,13 @@ async def fire_answered(service: Service) -> None:
 class Gate:
     """Blocks each batch of the checkpoint until `open` is called.
 
-    `begun`: the ids of each batch, in order. `done`: how many copies the checkpoint has released.
+    `begun`: how many batches have begun. `taken`: the topics of what was taken at once, in order. `done`: how many
+    copies the checkpoint has released.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.begun: list[list[str]] = []
+        self.begun = 0
+        self.taken: list[set[str]] = []
         self.done = 0
         self._read: dict[int, tuple[str, int, float]] = {}  # topic, copies and moment, by delivery tag
         self.reached = asyncio.Event()
@@ -63,7 +65,7 @@ class Gate:
         process = Batches.process
 
         async def waiting(batches: Batches, items: Sequence[Item]) -> Done:
-            self.begun.append([item.copy.id for item in items])
+            self.begun += 1
             self.reached.set()
             await self._open.wait()
             done = await process(batches, items)
@@ -77,7 +79,15 @@ class Gate:
             add(due, due_ms, topic, held, copies)
 
         monkeypatch.setattr(Batches, "process", waiting)
+        take = DueQueue.take_due
+
+        def taking(due: DueQueue[Any], now_ms: float, most: int) -> list[Any]:
+            if found := take(due, now_ms, most):
+                self.taken.append({held.topic for held in found})
+            return found
+
         monkeypatch.setattr(DueQueue, "add", counting)
+        monkeypatch.setattr(DueQueue, "take_due", taking)
 
     def read(self, of: str) -> int:
         """Returns how many copies of a topic the checkpoint has read."""
