@@ -8,7 +8,7 @@ BRIDGE_TESTS = --ignore=tests/clusters --ignore=tests/tools
 
 .DEFAULT_GOAL := run
 .PHONY: help run all check lint types imports guard fmt test test-all test-nightly test-unit test-clusters test-clients test-tools \
-    test-migration test-upgrade test-manifests test-redis-cluster test-matrix \
+    test-migration test-upgrade test-manifests test-containers test-redis-cluster test-matrix \
     coverage fuzz bench torture explore simulate contract soak setup lock docs clients swagger vendor clean
 
 help: ## List the targets
@@ -79,6 +79,10 @@ test-manifests: setup ## Render the Helm chart, and run the tests of the Kuberne
 	@$(PYTHON) -m pip install --quiet --require-hashes --only-binary :all: --requirement tests/helm.lock
 	@$(PYTHON) -m tests.tools.manifests.rendered
 	@$(PYTHON) -m pytest tests/tools/manifests -n 1 $(ARGS)
+
+test-containers: setup ## Install podman, build the Dockerfile, and run its image; prints seconds and sizes
+	@sh deploy/setup.sh containers >&2
+	@$(PYTHON) -m pytest tests/tools/containers -n 0 -s -rs $(ARGS)
 
 test-redis-cluster: setup ## Run the tests of a running bridge with its records on a Redis Cluster
 	@BRIDGE_TEST_REDIS=cluster $(PYTHON) -m pytest tests/integration tests/wires $(ARGS)

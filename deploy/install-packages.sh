@@ -49,6 +49,7 @@ disable_services() {
         rabbitmq-server) units="rabbitmq-server.service epmd.service epmd.socket" ;;
         redis-server) units=redis-server.service ;;
         prometheus) units=prometheus.service ;;
+        podman) units="podman.service podman.socket podman-restart.service podman-auto-update.service podman-auto-update.timer" ;;
         *) continue ;;
         esac
         for unit in $units; do

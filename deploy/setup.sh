@@ -3,10 +3,20 @@
 #   setup.sh run      what `make run` needs (no servers when BRIDGE_AMQP_URL and BRIDGE_REDIS_URL are set)
 #   setup.sh develop  what tests, checks and benchmarks need
 #   setup.sh clients  what the clients and examples of other languages need; by apt alone
+#   setup.sh containers  what the tests of the Dockerfile and docker-compose.yml need; by apt alone
 # As root on Debian it installs missing packages. Otherwise it prints the command and ends with code 1.
 # PYTHON chooses the interpreter. A second run changes nothing and takes a moment.
 set -eu
 cd "$(dirname "$0")/.."
+
+missing_container_packages() {
+    for program in podman runc iptables mmdebstrap; do
+        command -v "$program" >/dev/null || echo "$program"
+    done
+    for program in netavark aardvark-dns; do
+        [ -x "/usr/lib/podman/$program" ] || echo "$program"
+    done
+}
 
 purpose=${1:-develop}
 case $purpose in
@@ -17,7 +27,12 @@ clients)
     [ -z "$packages" ] || exec sh deploy/install-packages.sh $packages
     exit 0
     ;;
-*) echo "usage: setup.sh run|develop|clients" >&2; exit 2 ;;
+containers)
+    packages=$(missing_container_packages | tr '\n' ' ')
+    [ -z "$packages" ] || exec sh deploy/install-packages.sh $packages
+    exit 0
+    ;;
+*) echo "usage: setup.sh run|develop|clients|containers" >&2; exit 2 ;;
 esac
 
 fail() {

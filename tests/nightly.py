@@ -27,6 +27,7 @@ TOOLS: Final[Mapping[str, Collection[str]]] = {
     "tests/tools/benchmarks/test_quick.py": ("benchmarks",),
     "tests/tools/client": ("clients/python",),
     "tests/tools/console": ("bridge/http/console", "bridge/http/v1"),
+    "tests/tools/containers": ("Dockerfile", "deploy", "docker-compose.yml"),
     "tests/tools/local": ("bridge/local",),
     "tests/tools/manifests": ("deploy",),
     "tests/tools/prometheus": ("bridge/metrics", "deploy"),

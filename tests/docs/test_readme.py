@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import orjson
 import pytest
 
 from bridge.local.rabbitmq import RabbitNode
-from tests.command import command
 from tests.docs.documents import PROJECT, blocks, text
-from tests.integration.topic import Topic
+from tests.docs.first_messages import README, output_of, over_amqp, over_http
 
-README = text("README.md")
 PRINTED_URL = "http://127.0.0.1:8080"
-TOPIC = "hello"
-COMMAND = ".venv/bin/delaybridge"
 
 
 def curls(named: str) -> list[str]:
     """Returns the curl commands of the block that contains the name."""
     (block,) = (code for code in blocks(README, "sh") if code.startswith("curl") and named in code)
     return block.splitlines()
-
-
-async def output_of(*command: str, cwd: Path | None = None) -> str:
-    process = await asyncio.create_subprocess_exec(
-        *command, cwd=cwd, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    try:
-        output, errors = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-    assert process.returncode == 0, errors.decode()
-    return output.decode()
 
 
 async def answers_of(commands: list[str], bridge_url: str, cwd: Path) -> list[Any]:
@@ -53,19 +32,7 @@ async def answers_of(commands: list[str], bridge_url: str, cwd: Path) -> list[An
 
 
 async def test_first_message_is_sent_looked_up_pulled_and_acknowledged(bridge_url: str) -> None:
-    (block,) = (code for code in blocks(README, "sh") if code.startswith(COMMAND))
-    answers = []
-    for line in block.splitlines():
-        program, *arguments = shlex.split(line)
-        assert program == COMMAND
-        ended = await command(*arguments, "--json", settings={"BRIDGE_URL": bridge_url})
-        assert ended.exit_code == 0, ended.output
-        answers.append(orjson.loads(ended.stdout))
-    sent, found, pulled, acked = answers
-    assert (sent["id"], sent["state"]) == ("hello-1", "waiting")
-    assert found == sent
-    assert (pulled["id"], pulled["body"], pulled["state"]) == ("hello-1", {"hello": "world"}, "leased")
-    assert acked == {"id": "hello-1", "result": "acked"}
+    await over_http(bridge_url)
 
 
 async def test_second_message_is_moved_listed_and_deleted(bridge_url: str, tmp_path: Path) -> None:
@@ -79,15 +46,7 @@ async def test_second_message_is_moved_listed_and_deleted(bridge_url: str, tmp_p
 async def test_amqp_script_delays_consumes_and_records_its_ack(
     bridge_url: str, rabbit: RabbitNode, tmp_path: Path
 ) -> None:
-    (script,) = blocks(README, "python")
-    file = tmp_path / "later.py"
-    file.write_text(script)
-    async with httpx2.AsyncClient(base_url=bridge_url, timeout=60) as client:
-        topic = Topic(client, TOPIC)
-        await topic.put_policy()
-        assert await output_of(sys.executable, str(file), rabbit.amqp_url) == 'hello-2 "over AMQP"\n'
-        acked = await topic.until_state("hello-2", "acked")
-    assert acked["body"] == "over AMQP"
+    await over_amqp(bridge_url, rabbit.amqp_url, tmp_path)
 
 
 @pytest.mark.parametrize("command", ["make run", "make test"])
