@@ -14,6 +14,7 @@ import yaml
 from bridge.local.rabbitmq import ADVANCED_CONFIGURATION
 from bridge.settings.amqp_urls import amqp_endpoints, checked_amqp_url
 from bridge.settings.roles import Role
+from bridge.settings.settings import Settings
 
 PROJECT = Path(__file__).parents[2]
 NODES = ("rabbitmq-1", "rabbitmq-2", "rabbitmq-3")
@@ -67,6 +68,15 @@ def test_every_service_has_a_health_check_and_restarts(compose: dict[str, Any]) 
 def test_bridge_waits_for_healthy_servers(compose: dict[str, Any]) -> None:
     healthy = {"condition": "service_healthy"}
     assert compose["services"]["bridge"]["depends_on"] == {"rabbitmq": healthy, "redis": healthy}
+
+
+def test_bridge_is_killed_only_after_the_time_that_its_end_may_take(compose: dict[str, Any]) -> None:
+    """Calls and loops that hang may take BRIDGE_GRACE each (docs/operating/runbook.md#restarts-one-by-one)."""
+    drain_ms, grace_ms = (Settings.model_fields[name].default for name in ("drain", "grace"))
+    longest_s = (drain_ms + 2 * grace_ms) / 1_000 + 5
+    for name in ("bridge", "bridge-1", "bridge-2"):
+        grace = compose["services"][name]["stop_grace_period"]
+        assert int(grace.removesuffix("s")) > longest_s
 
 
 def test_roles_file_is_valid_and_gives_each_role_to_one_service(compose: dict[str, Any], roles: dict[str, Any]) -> None:

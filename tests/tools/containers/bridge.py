@@ -15,7 +15,7 @@ HARDENED = (
     *("--read-only", "--read-only-tmpfs=false", "--tmpfs=/tmp:size=64m,mode=1777"),
     *("--cap-drop=ALL", "--security-opt=no-new-privileges"),
 )
-GRACE_S = 20
+GRACE_S = 40
 """The time from SIGTERM to SIGKILL, as in docker-compose.yml."""
 
 
