@@ -80,8 +80,10 @@ test-manifests: setup ## Render the Helm chart, and run the tests of the Kuberne
 	@$(PYTHON) -m tests.tools.manifests.rendered
 	@$(PYTHON) -m pytest tests/tools/manifests -n 1 $(ARGS)
 
-test-containers: setup ## Install podman, build the Dockerfile, and run its image; prints seconds and sizes
+test-containers: setup ## Install podman, and run the image of Dockerfile and the services of docker-compose.yml; prints seconds and sizes
 	@sh deploy/setup.sh containers >&2
+	@for suite in trixie forky; do \
+	    sh deploy/unpack-servers.sh $$suite "$${XDG_CACHE_HOME:-$$HOME/.cache}/delaybridge/$$suite" || exit 1; done
 	@$(PYTHON) -m pytest tests/tools/containers -n 0 -s -rs $(ARGS)
 
 test-redis-cluster: setup ## Run the tests of a running bridge with its records on a Redis Cluster

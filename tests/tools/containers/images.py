@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import yaml
+
+from tests.matrix.servers import RABBITMQ, REDIS, Servers
 from tests.tools.containers.engine import PROJECT, Engine
 
 CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 SUITE: Final = "trixie"
-"""The Debian release with the Python version, 3.13, of the official image."""
+"""The Debian release with Python 3.13 and Prometheus 2.53, as in the official images."""
+COMPOSE_SUITE: Final = "forky"
+RECIPES: Final = Path(__file__).parent
 
 
 def full_name(image: str) -> str:
@@ -22,29 +28,74 @@ def full_name(image: str) -> str:
 def python_image(engine: Engine) -> str:
     """Returns the name of the image that the Dockerfile begins with, and makes it where it is missing."""
     (name,) = re.findall(r"^ARG PYTHON_IMAGE=(.+)$", (PROJECT / "Dockerfile").read_text(), re.MULTILINE)
+    # pip trusts the authorities that this machine trusts: it may have a registry's mirror.
+    changes = [f"ENV PIP_CERT={CERTIFICATES}"]
+    packages = ("python3", "python3-venv", "ca-certificates", "passwd")
+    hooks = ['ln -s python3 "$1/usr/bin/python"', f"upload {CERTIFICATES} {CERTIFICATES}"]
+    return _imported(engine, name, packages, hooks, changes)
+
+
+def server_images(engine: Engine) -> None:
+    """Makes the images of RabbitMQ and Redis, with the versions that docker-compose.yml names, from unpacked Debian
+    releases. Raises LocalError if a release was not unpacked yet; its text has the command."""
+    rabbitmq, redis = compose_image("rabbitmq"), compose_image("redis")
+    version = rabbitmq.partition(":")[2].rpartition(".")[0]
+    servers = Servers(rabbitmq=version, redis=f"redis-{redis.partition(':')[2].rpartition('.')[0]}")
+    servers.versions()
+    releases = {"rabbitmq": RABBITMQ[servers.rabbitmq or ""], "redis": REDIS[servers.redis or ""]}
+    for server, image in (("rabbitmq", rabbitmq), ("redis", redis)):
+        if not engine.has_image(full_name(image)):
+            folder = str(servers.folders[releases[server]])
+            recipe = ("--build-context", f"recipes={RECIPES}", "--file", str(RECIPES / f"{server}.Containerfile"))
+            engine("build", *recipe, "--tag", full_name(image), folder)
+
+
+def prometheus_image(engine: Engine) -> None:
+    """Makes the image of Prometheus, which runs as nobody, as in the official one."""
+    changes = ['ENTRYPOINT ["/usr/bin/prometheus"]', "USER nobody", "WORKDIR /prometheus", "VOLUME /prometheus"]
+    hooks = ['install --directory --owner=65534 --group=65534 "$1/prometheus"']
+    _imported(engine, compose_image("prometheus"), ("prometheus", "wget"), hooks, changes)
+
+
+def compose_image(service: str) -> str:
+    """The image that docker-compose.yml names for a service."""
+    return str(yaml.safe_load((PROJECT / "docker-compose.yml").read_text())["services"][service]["image"])
+
+
+def compose_program(engine: Engine) -> Path:
+    """Docker Compose itself, of a Debian release, unpacked where it is missing."""
+    folder = engine.folder / "compose"
+    if not folder.exists():
+        _unpack(COMPOSE_SUITE, folder, ("docker-compose",), variant="extract")
+    return folder / "usr/libexec/docker/cli-plugins/docker-compose"
+
+
+def _imported(engine: Engine, name: str, packages: Sequence[str], hooks: Sequence[str], changes: Sequence[str]) -> str:
+    """Makes an image of Debian packages where it is missing, and returns its full name."""
     image = full_name(name)
     if not engine.has_image(image):
-        archive = engine.folder / "python.tar"
-        _unpack(archive, "python3", "python3-venv", "ca-certificates", "passwd")
-        # pip trusts the authorities that this machine trusts: it may have a registry's mirror.
-        engine("import", "--change", f"ENV PIP_CERT={CERTIFICATES}", str(archive), image)
+        archive = engine.folder / f"{image.replace('/', '-')}.tar"
+        _unpack(SUITE, archive, packages, hooks)
+        engine("import", *(f"--change={change}" for change in changes), str(archive), image)
         archive.unlink()
     return image
 
 
-def _unpack(archive: Path, *packages: str) -> None:
-    """Writes a Debian system with these packages into a tar file."""
-    targets = subprocess.run(
+def _unpack(
+    suite: str, target: Path, packages: Sequence[str], hooks: Sequence[str] = (), variant: str = "essential"
+) -> None:
+    """Writes packages of a Debian release into a folder or a tar file."""
+    sites = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(SITE)"], capture_output=True, text=True, check=True
     ).stdout
-    mirror = next(site for site in targets.split() if "security" not in site)
+    mirror = next(site for site in sites.split() if "security" not in site)
     command = [
-        *("mmdebstrap", "--quiet", "--variant=essential", "--skip=check/qemu"),
-        *("--aptopt=APT::Install-Recommends false", f"--include={','.join(packages)}"),
-        '--customize-hook=ln -s python3 "$1/usr/bin/python"',
-        f"--customize-hook=upload {CERTIFICATES} {CERTIFICATES}",
-        *(SUITE, str(archive), mirror),
+        *("mmdebstrap", "--quiet", f"--variant={variant}", "--skip=check/qemu"),
+        *('--aptopt=APT::Install-Recommends "false"', '--aptopt=Acquire::Check-Valid-Until "false"'),
+        f"--include={','.join(packages)}",
+        *(f"--customize-hook={hook}" for hook in hooks),
+        *(suite, str(target), mirror),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"mmdebstrap could not unpack Debian {SUITE}:\n{done.stderr}")
+        raise RuntimeError(f"mmdebstrap could not unpack Debian {suite}:\n{done.stderr}")

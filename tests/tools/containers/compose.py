@@ -1,0 +1,115 @@
+"""Runs Docker Compose with podman as its engine, and the health checks, which podman leaves to systemd."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import httpx2
+
+from tests.tools.containers.engine import Engine, EngineError
+
+PROJECT_NAME: Final = "delaybridge-tested"
+_BETWEEN_CHECKS_S: Final = 1.0
+
+
+@dataclass(frozen=True)
+class Compose:
+    """`docker compose` on docker-compose.yml, unchanged."""
+
+    engine: Engine
+    program: Path
+    socket: Path
+    settings: dict[str, str] = field(default_factory=dict)
+    """Variables that docker-compose.yml reads, such as BRIDGE_RABBITMQ_PASSWORD."""
+
+    def __call__(self, *arguments: str) -> str:
+        """Runs a command of Compose and returns its output, with what it tells of its progress."""
+        told = {"DOCKER_HOST": f"unix://{self.socket}", "COMPOSE_PROJECT_NAME": PROJECT_NAME, **self.settings}
+        return self.engine.run(str(self.program), *arguments, settings=told)
+
+    def up(self, *services: str, profile: str = "") -> float:
+        """Starts services, by default all of no profile. Returns the seconds until they run. The services that they
+        depend on are healthy then."""
+        begun = time.monotonic()
+        profiles = [f"--profile={profile}"] if profile else []
+        self(*profiles, "up", "--detach", "--no-build", "--pull=never", *services)
+        return time.monotonic() - begun
+
+    def down(self) -> float:
+        """Removes all containers and networks, and keeps the volumes. Returns the seconds."""
+        begun = time.monotonic()
+        self("--profile=*", "down")
+        return time.monotonic() - begun
+
+    def log(self, service: str) -> str:
+        return self.engine.run("podman", "logs", self.container(service), check=False)
+
+    def execute(self, service: str, *command: str) -> str:
+        """Runs a program in the container of a service, and returns its output."""
+        return self.engine("exec", self.container(service), *command)
+
+    @staticmethod
+    def container(service: str) -> str:
+        return f"{PROJECT_NAME}-{service}-1"
+
+
+@contextmanager
+def running(engine: Engine, program: Path) -> Iterator[Compose]:
+    """Runs podman's API and the health checks meanwhile."""
+    socket = engine.folder / "api.sock"
+    socket.unlink(missing_ok=True)
+    ended = threading.Event()
+    checks = threading.Thread(target=_check_health, args=(engine, ended))
+    with (
+        (engine.folder / "api.log").open("w") as log,
+        subprocess.Popen(
+            ["podman", "system", "service", "--time=0", f"unix://{socket}"],
+            env={**os.environ, **engine.environment},
+            stdout=log,
+            stderr=log,
+        ) as service,
+    ):
+        try:
+            _wait_for(socket)
+            checks.start()
+            yield Compose(engine, program, socket)
+        finally:
+            ended.set()
+            if checks.ident is not None:
+                checks.join()
+            service.send_signal(signal.SIGTERM)
+
+
+def _wait_for(socket: Path) -> None:
+    transport = httpx2.HTTPTransport(uds=str(socket))
+    with httpx2.Client(transport=transport, base_url="http://podman") as client:
+        give_up_at = time.monotonic() + 60
+        while True:
+            try:
+                client.get("/_ping").raise_for_status()
+            except httpx2.TransportError:
+                if time.monotonic() > give_up_at:
+                    raise
+                time.sleep(0.05)
+            else:
+                return
+
+
+def _check_health(engine: Engine, ended: threading.Event) -> None:
+    """Runs the health check of each container, again and again: docker-compose.yml waits for healthy servers."""
+    while not ended.wait(_BETWEEN_CHECKS_S):
+        try:
+            containers = engine("ps", "--quiet").split()
+        except EngineError:
+            continue  # a container was removed meanwhile
+        for container in containers:
+            engine.run("podman", "healthcheck", "run", container, check=False)
