@@ -15,7 +15,7 @@ from tests.tools.containers.engine import PROJECT, Engine
 
 CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 SUITE: Final = "trixie"
-"""The Debian release with Python 3.13 and Prometheus 2.53, as in the official images."""
+"""The Debian release with Python 3.13, as in the official image."""
 COMPOSE_SUITE: Final = "forky"
 RECIPES: Final = Path(__file__).parent
 
@@ -50,13 +50,6 @@ def server_images(engine: Engine) -> None:
             engine("build", *recipe, "--tag", full_name(image), folder)
 
 
-def prometheus_image(engine: Engine) -> None:
-    """Makes the image of Prometheus, which runs as nobody, as in the official one."""
-    changes = ['ENTRYPOINT ["/usr/bin/prometheus"]', "USER nobody", "WORKDIR /prometheus", "VOLUME /prometheus"]
-    hooks = ['install --directory --owner=65534 --group=65534 "$1/prometheus"']
-    _imported(engine, compose_image("prometheus"), ("prometheus", "wget"), hooks, changes)
-
-
 def compose_image(service: str) -> str:
     """The image that docker-compose.yml names for a service."""
     return str(yaml.safe_load((PROJECT / "docker-compose.yml").read_text())["services"][service]["image"])
@@ -74,7 +67,7 @@ def _imported(engine: Engine, name: str, packages: Sequence[str], hooks: Sequenc
     """Makes an image of Debian packages where it is missing, and returns its full name."""
     image = full_name(name)
     if not engine.has_image(image):
-        archive = engine.folder / f"{image.replace('/', '-')}.tar"
+        archive = engine.folder / "unpacked.tar"
         _unpack(SUITE, archive, packages, hooks)
         engine("import", *(f"--change={change}" for change in changes), str(archive), image)
         archive.unlink()

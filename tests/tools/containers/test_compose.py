@@ -128,19 +128,6 @@ async def test_bridge_tells_of_a_password_that_rabbitmq_refuses(compose: Compose
     await until_ready(URL)
 
 
-async def test_prometheus_watches_the_bridge(compose: Compose, http: httpx2.AsyncClient) -> None:
-    images.prometheus_image(compose.engine)
-    print(f"\nprofile observe: Prometheus up in {compose.up('prometheus', profile='observe'):.1f} s")
-    while True:
-        answer = (await http.get("http://127.0.0.1:9090/api/v1/query", params={"query": "up"})).json()
-        if [one["value"][1] for one in answer["data"]["result"] if one["metric"]["job"] == "delaybridge"] == ["1"]:
-            break
-        await pause()
-    rules = (await http.get("http://127.0.0.1:9090/api/v1/rules")).json()["data"]["groups"]
-    assert {one["type"] for group in rules for one in group["rules"]} == {"alerting", "recording"}
-    compose.down()
-
-
 async def test_cluster_delivers_what_another_bridge_accepted(compose: Compose, http: httpx2.AsyncClient) -> None:
     up_s = compose.up("bridge-1", "bridge-2", profile="cluster")
     urls = ["http://127.0.0.1:8081", "http://127.0.0.1:8082"]
