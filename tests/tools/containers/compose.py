@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -12,8 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-
-import httpx2
 
 from tests.tools.containers.engine import Engine, EngineError
 
@@ -27,13 +26,13 @@ class Compose:
 
     engine: Engine
     program: Path
-    socket: Path
+    address: Path
     settings: dict[str, str] = field(default_factory=dict)
     """Variables that docker-compose.yml reads, such as BRIDGE_RABBITMQ_PASSWORD."""
 
     def __call__(self, *arguments: str) -> str:
         """Runs a command of Compose and returns its output, with what it tells of its progress."""
-        told = {"DOCKER_HOST": f"unix://{self.socket}", "COMPOSE_PROJECT_NAME": PROJECT_NAME, **self.settings}
+        told = {"DOCKER_HOST": f"unix://{self.address}", "COMPOSE_PROJECT_NAME": PROJECT_NAME, **self.settings}
         return self.engine.run(str(self.program), *arguments, settings=told)
 
     def up(self, *services: str, profile: str = "") -> float:
@@ -65,23 +64,23 @@ class Compose:
 @contextmanager
 def running(engine: Engine, program: Path) -> Iterator[Compose]:
     """Runs podman's API and the health checks meanwhile."""
-    socket = engine.folder / "api.sock"
-    socket.unlink(missing_ok=True)
+    address = engine.folder / "api.sock"
+    address.unlink(missing_ok=True)
     ended = threading.Event()
     checks = threading.Thread(target=_check_health, args=(engine, ended))
     with (
         (engine.folder / "api.log").open("w") as log,
         subprocess.Popen(
-            ["podman", "system", "service", "--time=0", f"unix://{socket}"],
+            ["podman", "system", "service", "--time=0", f"unix://{address}"],
             env={**os.environ, **engine.environment},
             stdout=log,
             stderr=log,
         ) as service,
     ):
         try:
-            _wait_for(socket)
+            _wait_for(address)
             checks.start()
-            yield Compose(engine, program, socket)
+            yield Compose(engine, program, address)
         finally:
             ended.set()
             if checks.ident is not None:
@@ -89,19 +88,18 @@ def running(engine: Engine, program: Path) -> Iterator[Compose]:
             service.send_signal(signal.SIGTERM)
 
 
-def _wait_for(socket: Path) -> None:
-    transport = httpx2.HTTPTransport(uds=str(socket))
-    with httpx2.Client(transport=transport, base_url="http://podman") as client:
-        give_up_at = time.monotonic() + 60
-        while True:
+def _wait_for(address: Path) -> None:
+    give_up_at = time.monotonic() + 60
+    while True:
+        with socket.socket(socket.AF_UNIX) as probe:
             try:
-                client.get("/_ping").raise_for_status()
-            except httpx2.TransportError:
+                probe.connect(str(address))
+            except OSError:
                 if time.monotonic() > give_up_at:
                     raise
-                time.sleep(0.05)
             else:
                 return
+        time.sleep(0.05)
 
 
 def _check_health(engine: Engine, ended: threading.Event) -> None:
