@@ -18,7 +18,7 @@ PROJECT = Path(__file__).parent.parent.parent
 FEW = ("--seeds", "1-12", "--seconds", "15")
 NIGHTLY = ("--seeds", "1-200")
 TO_FIND = "1-300"
-"""More seeds than the simulation needs for any planted defect."""
+"""The seeds in which the nightly run looks for each planted defect."""
 
 
 def _simulate(*arguments: str, **variables: str) -> dict[str, Any]:
