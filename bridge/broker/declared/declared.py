@@ -165,11 +165,6 @@ class Declared:
         loss of a connection."""
         return self.wheel.is_declared and topic in self._dead.declared
 
-    def is_declaring_dead(self, topic: str) -> bool:
-        """Whether this process is declaring the topic's dead queue now. RabbitMQ may know the queue already. Such a
-        queue has no leader and no messages yet, and a get from it would end the connection (541, noproc)."""
-        return topic in self._dead.declaring
-
     async def without_dead(self, topics: Sequence[str]) -> list[str]:
         """Returns the topics whose dead queue is missing. Declares nothing.
 
@@ -189,6 +184,23 @@ class Declared:
         """
         async with self._looking:
             return self.has_topic(topic) or await self._declarer.exists(self._names.ready_queue(topic))
+
+    async def finds_dead(self, topic: str) -> bool:
+        """Whether the topic's dead queue is on the broker and can be read. Creates nothing.
+
+        RabbitMQ also knows a queue while it is being declared. Such a queue has no leader, and a get from it would end
+        the connection (541, noproc). So this method waits until the declare ends.
+
+        Raises:
+            Unavailable: RabbitMQ or Redis is away, or does not answer in time.
+        """
+        if self.has_dead(topic):
+            return True
+        async with self._looking:
+            exists = await self._declarer.exists(self._names.dead_queue(topic))
+        if exists:
+            await self.ensure_dead(topic)
+        return exists
 
     def forget_topics(self, topics: Iterable[str]) -> None:
         """Forgets that the queues of these topics were declared, so that their next use declares them again. Call this

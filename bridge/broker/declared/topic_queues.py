@@ -33,7 +33,7 @@ async def everything(topics: Collection[str]) -> Collection[str]:
 
 class TopicQueues:
     """Declares the ready queues of all topics, or the dead queues of all topics. `declared`: the topics whose queue was
-    declared. `declaring`: the topics whose missing queue is being declared now."""
+    declared."""
 
     def __init__(
         self,
@@ -49,7 +49,6 @@ class TopicQueues:
         the name under which the queue's age is noted. `existing`: returns the topics that may have queues; missing
         queues of other topics are not declared."""
         self.declared: set[str] = set()
-        self.declaring: set[str] = set()
         self._declarer = declarer
         self._young = young
         self._turn = turn
@@ -100,11 +99,7 @@ class TopicQueues:
         for topic in new:
             self._young.declaring(self._group(topic))
         if new:
-            self.declaring.update(new)
-            try:
-                await self._declarer.apply(plan.merged(plans[topic] for topic in new))
-            finally:
-                self.declaring.difference_update(new)
+            await self._declarer.apply(plan.merged(plans[topic] for topic in new))
         if old := [plans[topic] for topic in topics if topic not in new]:
             with suppress(NotAllowed):  # another user has declared them, as an operator may want
                 await self._declarer.apply(plan.merged(old), existed=True)

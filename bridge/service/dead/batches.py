@@ -156,9 +156,11 @@ class DeadLetters:
 
         async with AsyncExitStack() as searches:
             # Dead letters with a target are in a queue that all topics share.
-            queues = (self._declared.dead_queue(of.topic), self._declared.unroutable_queue)
+            own = self._declared.dead_queue(of.topic)
+            queues = (own, self._declared.unroutable_queue)
             for queue in reversed(queues) if of.is_targeted else queues:
-                if left := len(of.letters) - len(found):
+                left = len(of.letters) - len(found)
+                if left and (queue != own or await self._declared.finds_dead(of.topic)):
                     await searches.enter_async_context(self._search.find_many(queue, is_wanted, most=left))
             yield found
 
