@@ -36,10 +36,10 @@ def audit(
     json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
     pool: Annotated[str, typer.Option(metavar="NAME", help=POOL_HELP)] = DEFAULT,
 ) -> None:
-    """List messages whose copy is lost, and repair them.
+    """List messages whose copy is lost; with --repair, publish them again.
 
     Such a message is past due and has no copy left, for example after somebody purged or deleted a queue. Settings come
-    from the environment (BRIDGE_…). Exit code 1: some messages were not repaired, a server did not answer, or the
+    from the environment (BRIDGE_…). Exit code 1: a listed message was not repaired, a server did not answer, or the
     checkpoint is behind, so not all could be checked.
     """
     whole = read_settings()

@@ -48,7 +48,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "door": ("door", "Pass AMQP clients on to RabbitMQ, so that clients of the delayed-message plugin need no change."),
     "token": ("token", "Create, list and revoke the tokens of HTTP clients."),
     "config": ("config", "Show the settings, and check them."),
-    "audit": ("audit", "List messages whose copy is lost, and repair them."),
+    "audit": ("audit", "List messages whose copy is lost; with --repair, publish them again."),
     "backup": (
         "backup",
         "Write the messages, policies, schedules, subscriptions and tokens of a pool to a file.",

@@ -47,7 +47,8 @@ def show(
 def check() -> None:
     """Check all settings, without asking a server.
 
-    Exit code 2: a setting is unknown or wrong. One line for each such setting names it and where it was given.
+    Exit code 2: a setting is unknown or wrong, or no setting says who may use the bridge. One line for each unknown or
+    wrong setting names it and where it was given.
     """
     settings = _read()
     try:

@@ -21,7 +21,7 @@ MEANINGS: Final[Mapping[int, str]] = {
     DONE: "done",
     FAILED: "failed, or found a fault",
     WRONG: "an option, an argument or a setting is wrong",
-    UNFIT: "only `serve`: a server can't keep the promises",
+    UNFIT: "only `serve` and `restore`: a server can't keep the promises",
     NOT_FOUND: "the bridge has no such topic, message or subscription",
     FORBIDDEN_BY_STATE: "the state of the message, topic or exchange forbids it",
     NOT_ALLOWED: "the token is missing, is not valid, or does not allow it",

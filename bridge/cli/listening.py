@@ -61,8 +61,8 @@ def addresses_of(settings: Settings) -> list[tuple[str, int]]:
 
 
 def listen(host: str, port: int, *, shared: bool) -> socket.socket:
-    """Opens a socket and binds it, so that a server can listen on it. `shared`: other processes may also listen on the
-    port. Ends the command with code 1 if the process can't bind the address."""
+    """Returns a new socket that is bound to the address, so that a server can listen on it. `shared`: other processes
+    may also listen on the port. Ends the command with code 1 if the process can't bind the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

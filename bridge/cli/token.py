@@ -138,7 +138,10 @@ def create(
 
 @app.command("list")
 def list_tokens(*, json: _Json = False) -> None:
-    """List the tokens without their secrets. `--json` prints their hashes, in the form of BRIDGE_TOKENS_FILE."""
+    """List the tokens without their secrets. `--json` prints their hashes, in the form of BRIDGE_TOKENS_FILE.
+
+    Exit code 1: Redis did not answer, or the file can't be read.
+    """
     settings = read_settings()
 
     async def read_tokens(service: Service) -> Mapping[str, Token]:
@@ -157,7 +160,10 @@ def list_tokens(*, json: _Json = False) -> None:
 
 @app.command()
 def revoke(token_id: Annotated[str, typer.Argument(metavar="ID", help="The id that `token list` shows.")]) -> None:
-    """Revoke a token. Every process refuses it within two seconds. Exit code 1: there is no such token."""
+    """Revoke a token. Every process refuses it within two seconds.
+
+    Exit code 1: there is no such token, or Redis did not answer.
+    """
 
     async def remove(service: Service) -> bool:
         removed = await _stored(service).remove(token_id)

@@ -159,7 +159,10 @@ def apply(
     slots: Annotated[bool, typer.Option(help=_SLOTS_HELP)] = True,
     json: _Json = False,
 ) -> None:
-    """Declare the plan on the broker. Existing objects stay as they are."""
+    """Declare the plan on the broker. Existing objects stay as they are.
+
+    Exit code 1: RabbitMQ refused an object, or did not answer.
+    """
     options: Options = context.obj
     whole = options.plan(slots=slots)
     _connected(options, lambda connection: declare_all(connection, whole))
@@ -181,7 +184,10 @@ def verify(
     slots: Annotated[bool, typer.Option(help="Also check every slot, if `apply` declared them.")] = False,
     json: _Json = False,
 ) -> None:
-    """Compare the broker with the plan. Changes nothing. Exit code 1: an error was found, so a promise is broken."""
+    """Compare the broker with the plan. Changes nothing.
+
+    Exit code 1: an error was found, so a promise is broken; or RabbitMQ did not answer.
+    """
     options: Options = context.obj
     whole = options.plan(slots=slots)
     report = _connected(options, lambda connection: compare(connection, whole, management_url=options.management_url))
@@ -225,7 +231,8 @@ def drain(
 
     Stop the bridges of the old prefix first. Name every topic with --topic or --direct. The command binds each topic's
     ready queue to the new names, or moves the messages if the queue's name changes. If PREFIX is the present prefix,
-    the command moves the lanes beyond --lanes.
+    the command moves the lanes beyond --lanes. Exit code 1: an old queue has a consumer, or RabbitMQ refused a call or
+    did not answer.
     """
     options: Options = context.obj
     new = options.names

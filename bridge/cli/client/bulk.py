@@ -66,7 +66,8 @@ def bulk(
 ) -> None:
     """Delete, move, run now or replay all messages that match.
 
-    Only `move` takes --delay or --deliver-at. Exit code 1: a message could not be changed.
+    Only `move` takes --delay or --deliver-at. Exit code 1: a message could not be changed, or the operation failed or
+    was cancelled.
     """
     wanted: dict[str, Any] = {
         "topic": topic,

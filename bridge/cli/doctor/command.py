@@ -60,7 +60,8 @@ def doctor(
     """Find what is wrong with the settings, RabbitMQ, Redis and a running bridge.
 
     Settings come from the environment (BRIDGE_…). The command changes nothing. It lists each fault with its remedy, and
-    each check that could not be made with the reason. Exit code 1: a fault was found.
+    each check that could not be made with the reason. Exit code 1: a fault was found; with --strict, also if a check
+    could not be made.
     """
     results = examine(_facts(pool, url))
     rows = sorted((row for result in results for row in _rows(*result)), key=lambda row: _ORDER.index(row["state"]))

@@ -34,8 +34,8 @@ class Facts:
 
 
 async def gather(settings: Settings, unknown: Sequence[str], url: str) -> Facts:
-    """Gathers the facts about this machine, the servers that the settings name, and the bridge at the URL. `unknown`:
-    complaints about unknown settings."""
+    """Gathers and returns the facts about this machine, the servers that the settings name, and the bridge at the URL.
+    `unknown`: complaints about unknown settings."""
     about_redis, about_running, about_machine = await asyncio.gather(redis(settings), running(url), machine(settings))
     topics = about_redis.seen.topics if isinstance(about_redis, Redis) else ()
     plan = planned(settings, topics)

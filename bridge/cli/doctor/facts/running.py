@@ -21,8 +21,8 @@ _EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Running:
-    """The facts that a running bridge showed. `parts`: the state of each part of its health, by name. `findings`: those
-    of its health. `version`: the bridge's version. `own_version`: the version of this program."""
+    """The facts that a running bridge showed. `parts`: the state of each part of its health, by name. `findings`: the
+    findings in its health. `version`: the bridge's version. `own_version`: the version of this program."""
 
     url: str
     parts: Mapping[str, str]
