@@ -27,7 +27,7 @@ CHANNELS = 8
 
 @asynccontextmanager
 async def plain_channel(connection: Connection) -> AsyncIterator[Channel]:
-    """Opens a channel and closes it at the end."""
+    """Yields a new channel, and closes it at the end of the context."""
     async with closed_at_end(await connection.open_channel()) as channel:
         yield channel
 
@@ -67,7 +67,8 @@ class Existing:
 
 
 async def look(connection: Connection, item: Exchange | Queue) -> Existing | None:
-    """Looks up an object by its name. Changes nothing. None: the object does not exist."""
+    """Returns the answer to a passive declare of the object with this name. None: the object does not exist. Changes
+    nothing."""
     # A passive declare of a missing object closes its channel, so each look-up has its own channel.
     async with plain_channel(connection) as channel:
         try:

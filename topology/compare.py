@@ -55,7 +55,8 @@ _OWN_KEY: Final = re.compile(r"(\*\.)*\d+\.#|(\*\.){7}[^*#]+")
 
 
 def flags(rows: Rows) -> list[Difference]:
-    """Checks the rows of /api/feature-flags. A flag that newer versions no longer list is always enabled."""
+    """Checks the rows of /api/feature-flags, and returns the differences. A flag that newer versions no longer list is
+    always enabled."""
     states = {str(flag["name"]): str(flag.get("state")) for flag in rows}
     return [disabled_flag(name, states[name]) for name in REQUIRED_FLAGS if states.get(name, "enabled") != "enabled"]
 
@@ -66,8 +67,8 @@ def disabled_flag(name: str, state: str) -> Difference:
 
 
 def exchanges(plan: Plan, rows: Rows) -> list[Difference]:
-    """Checks the plan's exchanges against the rows of /api/exchanges/VHOST: type, durability, arguments. Skips missing
-    exchanges."""
+    """Checks the plan's exchanges against the rows of /api/exchanges/VHOST: type, durability, arguments. Returns the
+    differences. Skips missing exchanges."""
     existing = {str(row["name"]): row for row in rows}
     findings = []
     for exchange in plan.exchanges:
@@ -82,7 +83,8 @@ def exchanges(plan: Plan, rows: Rows) -> list[Difference]:
 
 
 def queues(plan: Plan, rows: Rows) -> list[Difference]:
-    """Checks the plan's queues against the rows of /api/queues/VHOST: durability, arguments. Skips missing queues."""
+    """Checks the plan's queues against the rows of /api/queues/VHOST: durability, arguments. Returns the differences.
+    Skips missing queues."""
     existing = {str(row["name"]): row for row in rows}
     findings = []
     for queue in plan.every_queue:
@@ -94,7 +96,8 @@ def queues(plan: Plan, rows: Rows) -> list[Difference]:
 
 def expired(plan: Plan, rows: Rows) -> list[Difference]:
     """Checks the column `messages_dlx` of rows of /api/queues/VHOST: how many messages of a slot have expired and are
-    not dead-lettered yet. RabbitMQ counts them every five seconds."""
+    not dead-lettered yet. Returns a warning for each slot with 1,000 such messages or more. RabbitMQ counts them every
+    five seconds."""
     slots = {queue.name for queue in plan.queues if "x-message-ttl" in queue.arguments}
     counts = {str(row["name"]): int(row.get("messages_dlx", 0)) for row in rows}
     return [
@@ -111,7 +114,7 @@ def expired(plan: Plan, rows: Rows) -> list[Difference]:
 
 
 def bindings(plan: Plan, rows: Rows) -> list[Difference]:
-    """Checks the rows of /api/bindings/VHOST. Finds missing bindings, bindings of earlier versions, and foreign
+    """Checks the rows of /api/bindings/VHOST. Returns missing bindings, bindings of earlier versions, and foreign
     bindings that copy messages or route them past the bridge."""
     existing = {
         Binding(
@@ -175,7 +178,7 @@ def bindings(plan: Plan, rows: Rows) -> list[Difference]:
 
 
 def policies(plan: Plan, rows: Rows, *, kind: str) -> list[Difference]:
-    """Checks the rows of /api/policies/VHOST or /api/operator-policies/VHOST. Finds keys that lose, misroute or delay
+    """Checks the rows of /api/policies/VHOST or /api/operator-policies/VHOST. Returns keys that lose, misroute or delay
     messages of the plan's queues and exchanges. `kind`: what findings call the rows, such as `operator policy`."""
     by_priority = sorted(rows, key=lambda policy: -int(policy.get("priority", 0)))
     findings = []

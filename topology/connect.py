@@ -63,7 +63,8 @@ class PikaConnection:
 
 
 async def connect(url: str, *, tls: SSLContext | None, timeout_s: float | None = None) -> PikaConnection:
-    """Opens a connection, which the caller closes. `tls`: used for an `amqps` URL. `timeout_s` None: no limit.
+    """Opens and returns a connection, which the caller closes. `tls`: used for an `amqps` URL. `timeout_s` None: no
+    limit.
 
     Raises:
         AMQPError: RabbitMQ refused the connection.

@@ -52,9 +52,9 @@ async def drain(
     timeout_s: float | None = None,
     moved: Counter[str] | None = None,
 ) -> Drained:
-    """Moves all messages from the old names to the new names, and deletes the objects that only the old names have. If
-    the prefix differs, these are all objects under the old prefix; otherwise they are the lanes that the new names
-    lack. The old slots may have the names that earlier versions gave them.
+    """Moves all messages from the old names to the new names, deletes the objects that only the old names have, and
+    returns the counts. If the prefix differs, these are all objects under the old prefix; otherwise they are the lanes
+    that the new names lack. The old slots may have the names that earlier versions gave them.
 
     A waiting message waits for the rest of its delay. Ready and dead queues stay as they are if old and new names give
     them the same name. If their names differ, the messages of `topics` move to queues that the caller has declared;

@@ -69,7 +69,7 @@ def check_server(properties: Mapping[str, Any]) -> None:
 async def verify(
     connection: Connection, plan: Plan, *, management_url: str | None = None, timeout_s: float = TIMEOUT_S
 ) -> Report:
-    """Compares the broker with the plan. Changes nothing.
+    """Compares the broker with the plan, and returns the findings. Changes nothing.
 
     AMQP shows the version, the capabilities, the feature flags, and which exchanges and queues exist. With
     `management_url` (user and password in it) it also checks properties, arguments, bindings, and policies that would

@@ -89,12 +89,12 @@ class _Dial:
 
 
 def floor_to_tenth(delay_ms: float) -> int:
-    """Rounds a delay in ms down to a multiple of 100 ms, and a negative delay to 0."""
+    """Returns a delay in ms, rounded down to a multiple of 100 ms; 0 for a negative delay."""
     return max(0, int(delay_ms // TENTH_MS) * TENTH_MS)
 
 
 def ceil_to_tenth(delay_ms: float) -> int:
-    """Rounds a delay in ms up to a multiple of 100 ms, and a negative delay to 0."""
+    """Returns a delay in ms, rounded up to a multiple of 100 ms; 0 for a negative delay."""
     return max(0, int(-(-delay_ms // TENTH_MS)) * TENTH_MS)
 
 

@@ -1,7 +1,7 @@
 """Publishes released copies to the exchanges of other applications.
 
-RabbitMQ closes a channel after a publish to a missing exchange. So these messages have channels of their own, and each
-burst has messages for one exchange only. Then a missing exchange fails no message for another exchange.
+RabbitMQ closes a channel after a publish to a missing exchange. So these messages use separate channels, and each burst
+has messages for one exchange only. Then a missing exchange fails no message for another exchange.
 """
 
 from __future__ import annotations

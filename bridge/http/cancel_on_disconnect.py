@@ -14,7 +14,7 @@ T = TypeVar("T")
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
     """Returns the result of `work`. If the client closes its connection first, cancels `work` and returns None.
 
-    `receive`: of the request. The caller must have read the request's whole body.
+    `receive`: the ASGI function `receive` of the request. The caller must have read the request's whole body.
     """
     working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_gone(receive))
     try:

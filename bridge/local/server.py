@@ -26,7 +26,8 @@ _spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
 
 
 def spawn(command: Sequence[str], environment: Mapping[str, str], log_file: Path) -> subprocess.Popen[bytes]:
-    """Starts a child that dies with this process. The child has its own session, so a terminal sends it no Ctrl-C.
+    """Starts and returns a child process that dies with this process. The child has its own session, so a terminal
+    sends it no Ctrl-C.
 
     setpriv sets the parent-death signal and then becomes the command, so the child's pid is the command's. `preexec_fn`
     would be unsafe in a process with threads.

@@ -72,7 +72,7 @@ async def work(
 
 
 async def next_batch(arrived: asyncio.Queue[T], most: int) -> list[T]:
-    """Waits for an item of the queue, and takes the items that have arrived, up to `most`."""
+    """Waits for an item of the queue. Takes and returns the items that have arrived, up to `most`."""
     batch = [await arrived.get()]
     while len(batch) < most and not arrived.empty():
         batch.append(arrived.get_nowait())

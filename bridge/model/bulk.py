@@ -131,7 +131,7 @@ class Progress:
 
     @classmethod
     def of(cls, results: Iterable[Failure | None]) -> Progress:
-        """Counts results: a failure, or None for a message that was changed."""
+        """Returns the counts of results. A result is a failure, or None for a message that was changed."""
         results = list(results)
         failures = [result for result in results if result is not None]
         return cls(len(results) - len(failures), len(failures), tuple(failures[:MOST_FAILURES]))

@@ -8,7 +8,7 @@ ANY: Final = "*"
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether the whole text matches the pattern. The cost is that of one search of the text for each `*`."""
+    """Whether the whole text matches the pattern. The function searches the text once for each `*`."""
     first, *middle = pattern.split(ANY)
     if not middle:
         return text == pattern

@@ -188,9 +188,9 @@ def change_step(
     seen: str = "",
     only_later: bool = False,
 ) -> Step[ChangeVerdict]:
-    """Decides how to change a waiting message. If the content stays and the live copy arrives early enough, only the
-    record changes. Otherwise a successor is published. A move also publishes one if the live copy is so late that it
-    may be lost, and the body is at hand. Pure.
+    """Returns the step that changes a waiting message. If the content stays and the live copy arrives early enough,
+    only the record changes. Otherwise a successor is published. A move also publishes one if the live copy is so late
+    that it may be lost, and the body is at hand. Pure.
 
     `message`: as the caller read it. `now_ms`: the time by Redis' clock, in Unix ms. `due_ms`: the new due moment in
     Unix ms; None: the due moment stays. `instant`: the client gave `due_ms` as an instant, and not as a delay.

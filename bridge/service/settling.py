@@ -102,8 +102,8 @@ class Settling:
     async def nack(
         self, topic: str, message_id: str, *, receipt: str | None, delay_ms: int | None, reason: str | None
     ) -> Message:
-        """Gives a leased message back, so that it is delivered again after `delay_ms`. `delay_ms` None: after the
-        topic's back-off. `receipt` None: whatever its lease. `reason`: why, in the client's words.
+        """Gives a leased message back, so that it is delivered again after `delay_ms`. Returns the message. `delay_ms`
+        None: after the topic's back-off. `receipt` None: nacks the present lease. `reason`: why, in the client's words.
 
         A message whose retries are used up becomes a dead letter. If Redis did not keep the body, the message comes
         back when its lease would have ended, at the earliest. If its retries are also used up, it stays leased until
@@ -120,9 +120,9 @@ class Settling:
         return await self._nack(message, receipt, delay_ms=delay_ms, reason=reason, counted=True)
 
     async def nack_leased(self, leased: Leased, *, delay_ms: int, reason: str | None, counted: bool = True) -> Message:
-        """Nacks a message that the caller has just leased. Publishes the successor with the body in `leased`, even if
-        Redis did not keep the body. `delay_ms`: the time until the next delivery. `reason`: why, in the caller's words.
-        `counted` False: the delivery uses up no retry.
+        """Nacks a message that the caller has just leased, and returns it. Publishes the successor with the body in
+        `leased`, even if Redis did not keep the body. `delay_ms`: the time until the next delivery. `reason`: why, in
+        the caller's words. `counted` False: the delivery uses up no retry.
 
         Raises:
             LeaseEnded: the lease has ended.

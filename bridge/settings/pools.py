@@ -33,7 +33,7 @@ class Pool:
     prefix: str | None = None
 
     def settings(self) -> dict[str, Any]:
-        """Returns the settings, by name, that this pool has instead of the bridge's own."""
+        """Returns the settings, by name, that this pool has instead of the bridge's settings."""
         servers = {"amqp_url": self.amqp_url, "redis_url": self.redis_url, "management_url": self.management_url}
         if self.prefix is None:
             return servers

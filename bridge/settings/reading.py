@@ -40,7 +40,7 @@ def read(**own: Any) -> Settings:
 
 
 def complaints(error: ValidationError) -> list[str]:
-    """Says what is wrong with the settings, one line for each problem. Shows no value that may hold a password."""
+    """Returns what is wrong with the settings, one line for each problem. Shows no value that may hold a password."""
     found = given()
     lines = []
     for problem in error.errors():

@@ -87,7 +87,8 @@ def together(calls: Sequence[Call[object]]) -> list[list[int]]:
 
 
 def as_one(calls: Sequence[Call[object]]) -> Call[object]:
-    """Joins the calls of one group of `together`, all built by the same `Records`, into one call."""
+    """Returns one call in place of the calls of one group of `together`. The same `Records` must have built all of
+    them."""
     first, *further = calls
     if not further:
         return first
@@ -105,5 +106,5 @@ def is_late(call: Call[object], answer: Reply) -> bool:
 
 
 def answers_of(call: Call[object], answer: Reply) -> Sequence[Reply]:
-    """Splits the answer of a joined call into the answers of its calls, in order."""
+    """Returns the answers of the calls that were joined into `call`, in order."""
     return several(answer)[_EACH:] if call.script.for_each else [answer]

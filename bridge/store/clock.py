@@ -49,10 +49,11 @@ class StoreClock:
 
     @property
     def ahead_ms(self) -> float:
-        """The most by which Redis' clock has jumped ahead, in ms, between any earlier moment and now.
+        """An upper bound, in ms: how far Redis' clock has jumped ahead since any earlier moment, such as a due moment's
+        creation.
 
-        The property counts the jumps of a second or more that this process has noticed. It is the sum of all jumps,
-        minus the lowest value that this sum has had. With several servers, it is the largest of their values.
+        Only jumps of a second or more that this process has noticed count. The value is the sum of all jumps, minus the
+        lowest value that this sum has had. With several servers, it is the largest of their values.
         """
         return max((stepped_ms - lowest_ms for stepped_ms, lowest_ms in self._stepped_ms.values()), default=0.0)
 
@@ -92,7 +93,7 @@ class StoreClock:
             self._compare()
 
     def now_ms(self) -> float:
-        """Estimates the time of Redis' clock, in Unix ms. The estimate is never ahead of the clock.
+        """Returns an estimate of the time of Redis' clock, in Unix ms. The estimate is never ahead of the clock.
 
         Raises:
             RuntimeError: Redis has not answered yet.
@@ -102,16 +103,16 @@ class StoreClock:
         return monotonic() * 1_000 + self._low_ms
 
     def latest_ms(self) -> float | None:
-        """Estimates the time of Redis' clock, in Unix ms. The estimate is never behind the clock of any server. None:
-        the clock of a server is not known yet."""
+        """Returns an estimate of the time of Redis' clock, in Unix ms. The estimate is never behind the clock of any
+        server. None: the clock of a server is not known yet."""
         highs_ms = [high_ms for _, high_ms in self._bounds_ms.values()]
         if -inf in highs_ms or not highs_ms:
             return None
         return monotonic() * 1_000 + max(highs_ms)
 
     def fastest_ms(self, moment_s: float) -> float:
-        """Estimates the time of the fastest of Redis' clocks at a moment of `monotonic()`, in Unix ms. The estimate is
-        never ahead of that clock."""
+        """Returns an estimate of the time of the fastest of Redis' clocks at a moment of `monotonic()`, in Unix ms. The
+        estimate is never ahead of that clock."""
         return moment_s * 1_000 + self._fastest_ms
 
     def _note_step(self, server: str, ahead_ms: float) -> None:

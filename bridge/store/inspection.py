@@ -45,7 +45,7 @@ class Inspection:
 
 
 async def inspect(store: Store, keys: Keys) -> Inspection:
-    """Asks every Redis server about its state, its clock and the messages' index.
+    """Returns what every Redis server reports: its state, its clock and the messages' index.
 
     Raises:
         StoreLoginRefused: Redis refuses the password, or requires one and got none.

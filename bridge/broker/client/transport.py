@@ -52,7 +52,8 @@ class Listener(Protocol):
 
 
 class Transport(asyncio.BufferedProtocol):
-    """A connection to RabbitMQ over AMQP 0-9-1. Each channel has a number of its own, from 1 on; 0 is the connection's.
+    """A connection to RabbitMQ over AMQP 0-9-1. Each channel has a number, from 1 on. Methods of the connection itself
+    have the number 0.
 
     `ended`: a future, done when the connection is closed or lost; `error` then says why. `ended_by`: the reason in
     RabbitMQ's Close; None: RabbitMQ sent no Close.
@@ -145,8 +146,9 @@ class Transport(asyncio.BufferedProtocol):
     # Channels
 
     def limit(self, *, largest_frame: int, channels: int) -> None:
-        """Sets the limits that RabbitMQ asks for. `largest_frame`: in bytes; 0: no limit, so the bridge's own of 128
-        KiB holds. `channels`: the most channels; 0: no limit, so the protocol's of 65,535 holds."""
+        """Sets the limits that RabbitMQ asks for. `largest_frame`: in bytes; 0: RabbitMQ sets no limit, so the bridge's
+        limit of 128 KiB holds. `channels`: the most channels; 0: RabbitMQ sets no limit, so the protocol's limit of
+        65,535 holds."""
         self.largest_frame = largest_frame or _LARGEST
         self._most_channels = channels or _MOST_CHANNELS
 
@@ -194,7 +196,7 @@ class Transport(asyncio.BufferedProtocol):
         self._beat_later(heartbeat_s)
 
     async def close(self) -> None:
-        """Closes the connection, and waits until RabbitMQ has closed it too.
+        """Closes the connection, and waits until RabbitMQ has closed its side.
 
         Raises:
             BrokerUnavailable: the connection was lost meanwhile.

@@ -79,7 +79,7 @@ class Index:
 
 
 def pack(topic: str, entries: Sequence[Entry]) -> list[Packed]:
-    """Packs entries of one topic into as few bundles as possible, the earliest first."""
+    """Packs entries of one topic into as few bundles as possible. Returns the bundles, the earliest first."""
     packed: list[Packed] = []
     indexes: list[int] = []
     size_bytes = 0

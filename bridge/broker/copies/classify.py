@@ -127,7 +127,8 @@ class Bundle:
         `wall_ms`: now, by this machine's clock, in Unix ms.
 
         `x-death` says, in whole seconds of RabbitMQ's clock, when the bundle left its last slot. The bridge compares
-        that with this machine's clock, so the bound holds if this clock is not ahead. Redis' clock may have jumped.
+        that moment with this machine's clock, and not with Redis' clock, which may have jumped. The bound holds unless
+        this machine's clock is ahead of RabbitMQ's.
         """
         try:
             died = deaths(self.original.properties.headers)
@@ -171,9 +172,9 @@ def submitted(names: Names, message: Message, *, now_ms: int) -> Submission | Un
 
 
 def classify(names: Names, message: Message, *, now_ms: int) -> Arrival:
-    """Says what a delivery at the checkpoint is. A message that an AMQP client published has none of the bridge's
-    headers; its routing key shows which kind of message it is. `names`: the names of the objects in the checkpoint's
-    lane. `now_ms`: Unix ms."""
+    """Reads a delivery at the checkpoint, and returns what it is. A message that an AMQP client published has none of
+    the bridge's headers; its routing key shows which kind of message it is. `names`: the names of the objects in the
+    checkpoint's lane. `now_ms`: Unix ms."""
     try:
         return _classify(names, message, message.properties, now_ms)
     except _FAULTS as error:

@@ -278,8 +278,8 @@ class Declared:
         return plan.merged((plan.core(self._names), plan.slots(self._names), *map(self._plan, topics)))
 
     async def mend(self, wanted: plan.Plan, listed: Callable[[], Awaitable[Collection[str]]]) -> Mended:
-        """Declares the missing objects of the plan, and binds all objects again. If RabbitMQ refuses an object, the
-        other objects are still declared.
+        """Declares the missing objects of the plan, and binds all objects again. Returns what was declared and refused.
+        If RabbitMQ refuses an object, the other objects are still declared.
 
         `listed`: reads the list of topics; it is called after the search for missing queues. Queues of topics that are
         not on the list stay missing: a removal takes its topic off the list before it deletes the queues.

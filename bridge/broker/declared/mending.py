@@ -31,8 +31,8 @@ class Mended:
 
 
 async def mend_each(declarer: Declarer, unmet: Plan) -> Mended:
-    """Declares each exchange and queue of the plan by a separate call, then binds the objects that exist. `unmet`: the
-    plan of the missing objects, with the bindings of all objects.
+    """Declares each exchange and queue of the plan by a separate call, then binds the objects that exist. Returns what
+    was declared, refused and not tried. `unmet`: the plan of the missing objects, with the bindings of all objects.
 
     Raises:
         BrokerUnavailable: RabbitMQ is away, or does not answer in time.

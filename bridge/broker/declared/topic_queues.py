@@ -26,8 +26,8 @@ Existing = Callable[[Collection[str]], Awaitable[Collection[str]]]
 
 
 async def everything(topics: Collection[str]) -> Collection[str]:
-    """Returns the given topics: any of them may have queues. This is the `Existing` for ready queues, and for publishes
-    of requests, because a request may name a new topic."""
+    """Returns all given topics, so the queue of each one may be declared. Ready queues and the publishes of requests
+    use this function as their `Existing`, because a request may name a new topic."""
     return topics
 
 

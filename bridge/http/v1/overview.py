@@ -32,7 +32,8 @@ _WORST: Final = 10
 
 class DueOut(Answer):
     """Waiting messages by due moment. Each list has twelve counts: of the next minute by 5 seconds, of the next hour by
-    5 minutes, of the next day by 2 hours. The lists overlap: `hour` counts the minute too, and `day` the hour."""
+    5 minutes, of the next day by 2 hours. The lists overlap: `hour` includes the messages of `minute`, and `day` those
+    of `hour`."""
 
     overdue: int
     minute: list[int]

@@ -49,12 +49,13 @@ async def ack(pools: Pools, call: ApiCall) -> Response:
 async def nack(pools: Pools, call: ApiCall) -> Response:
     """Gives back a message that the caller could not process, with an optional `reason`.
 
-    The message is delivered again after `delay`; without it after the topic's back-off, else after the bridge's default
-    one. If its retries are used up, it becomes a dead letter. If Redis did not keep the message's body, the message
-    is delivered again when its lease would have ended. If its retries are used up as well, it stays leased until then,
-    and is a dead letter after that.
+    The message is delivered again after `delay`. Without `delay`, the topic's back-off counts, or the bridge's default
+    back-off if the topic has none. If the message's retries are used up, it becomes a dead letter. If Redis did not
+    keep the message's body, the message is delivered again when its lease would have ended. If the retries are used up
+    as well, it stays leased until then, and is a dead letter after that.
 
-    409: the lease of the receipt has ended, or the message is not leased."""
+    409: the lease of the receipt has ended, or the message is not leased.
+    """
     topic, message_id, wanted = call.topic, call.message_id, await call.body(NackRequest)
     message = await pools.serving(topic).settling.nack(
         topic, message_id, receipt=wanted.receipt, delay_ms=wanted.delay, reason=wanted.reason

@@ -51,8 +51,8 @@ def headers_of(topic: str, message_id: str) -> dict[str, str]:
 
 def shown(record: Record, envelope: Envelope | None) -> tuple[str, str]:
     """Returns the topic and the id that the message's sender gave, from the message's headers. A name without a header
-    is returned as in the record. If a newer message has taken the id, the id is returned as in the record too: with the
-    sender's id, clients would end the newer message."""
+    is returned as in the record. If a newer message has taken the sender's id, the id is also returned as in the
+    record. Otherwise clients would end the newer message by that id."""
     headers = envelope.headers if envelope is not None else {}
     given_id = headers.get(_ID, record.id) if taken_id(record.id) == record.id else record.id
     return str(headers.get(_TOPIC, record.topic)), str(given_id)

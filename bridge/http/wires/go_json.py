@@ -89,8 +89,8 @@ ANY: Final = GoType("interface {}", lambda value: value if type(value) is str el
 
 
 async def read(request: Request, struct: str, members: Mapping[str, GoType], *, stream: bool = False) -> dict[str, Any]:
-    """Returns the members that the request's body gives, by name. Arguments and errors are those of `unmarshal`; raises
-    ClientDisconnect too, if the client closed the connection."""
+    """Returns the members that the request's body gives, by name. Arguments and errors are those of `unmarshal`; in
+    addition, raises ClientDisconnect if the client closed the connection."""
     return await off_loop.parsed(
         lambda document: unmarshal(document, struct, members, stream=stream), await body_of(request.receive)
     )

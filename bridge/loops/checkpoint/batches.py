@@ -90,8 +90,8 @@ class Batches:
         self._settings = context.settings
 
     async def process(self, items: Sequence[Item]) -> Done:
-        """Decides what happens to each copy, and carries the decisions out. The caller acknowledges the copies that are
-        done.
+        """Decides what happens to each copy, carries the decisions out, and returns the results. The caller
+        acknowledges the copies that are done.
 
         Raises:
             Unavailable: some copies may be handled. Redis gives the same answers when it is asked again.

@@ -35,8 +35,8 @@ class BundleRefs:
         return tag in self._unfinished
 
     def done(self, tags: Iterable[int]) -> list[int]:
-        """Counts copies as finished. `tags`: for each copy, the delivery tag with which it came, its own or its
-        bundle's. Returns the tags that can be acknowledged."""
+        """Counts copies as finished. `tags`: for each copy, the delivery tag with which it came. That is the tag of its
+        bundle for a copy out of a bundle. Returns the tags that can be acknowledged."""
         finished: list[int] = []
         for tag in tags:
             if tag in self._unfinished:

@@ -86,8 +86,8 @@ class OpenedBundles:
 
 
 def step_of(late_ms: float, in_queue_ms: float | None, ahead_ms: float) -> float:
-    """Estimates by how many ms Redis' clock has jumped ahead since a bundle's due moments were written; 0: it may not
-    have jumped. `late_ms`: by how many ms the bundle is late by Redis' clock.
+    """Returns an estimate: by how many ms Redis' clock has jumped ahead since a bundle's due moments were written; 0:
+    it may not have jumped. `late_ms`: by how many ms the bundle is late by Redis' clock.
 
     `in_queue_ms`: how long the bundle has waited in the checkpoint's queue, in ms: a lower bound. None: unknown.
     `ahead_ms`: the sum of the jumps ahead that this process has noticed, which limits the result. A bundle may also be

@@ -76,8 +76,8 @@ class DeadLetters:
         return results
 
     async def replay_one(self, letter: Message) -> Settled | None:
-        """Makes a dead letter due again. `letter`: the message that was looked up. Returns None if neither RabbitMQ nor
-        Redis has its body any more.
+        """Makes a dead letter due again, and returns the result. Returns None if neither RabbitMQ nor Redis has the
+        body any more. `letter`: the message that was looked up.
 
         Raises:
             Unavailable: RabbitMQ or Redis is away.
@@ -103,7 +103,7 @@ class DeadLetters:
         return results
 
     async def drop_one(self, letter: Message) -> Settled:
-        """Drops a dead letter. `letter`: the message that was looked up.
+        """Drops a dead letter, and returns the result. `letter`: the message that was looked up.
 
         Raises:
             Unavailable: RabbitMQ or Redis is away.

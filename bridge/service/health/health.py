@@ -39,8 +39,8 @@ NOT_WATCHED: Final[Watching] = _NotWatched()
 class Health:
     """The health of one process or pool. `ok`: a send would succeed now, and no finding breaks a promise; False while
     the process stops. `parts`: the state of the broker, the store and each loop, by name: "ok", or the reason why not.
-    While the process stops, `process` is a part too. `findings`: faults that an operator should look at. `policies`: a
-    text that says whether the watch checks RabbitMQ's policies."""
+    While the process stops, there is also a part `process`. `findings`: faults that an operator should look at.
+    `policies`: a text that says whether the watch checks RabbitMQ's policies."""
 
     ok: bool
     parts: Mapping[str, str]

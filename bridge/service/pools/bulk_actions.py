@@ -70,7 +70,7 @@ class BulkActions:
     async def apply(self, bulk: Bulk, *, who: str, dry_run: bool) -> Applied:
         """Counts the messages that match. Changes them if they are at most `AT_ONCE`; otherwise begins an operation
         that changes them. `who`: the id of the caller's token, or a word for a caller without a token. `dry_run`: only
-        counts.
+        counts. Returns the counts, and the operation if one was begun.
 
         Raises:
             NotFound: the filter names one topic, and that topic does not exist.
@@ -88,8 +88,8 @@ class BulkActions:
         return Applied(matched=matched, progress=progress)
 
     async def portion(self, bulk: Bulk, cursor: str | None, limit: int = PORTION) -> Portion:
-        """Finds the next messages that match, by due moment. `cursor`: the `cursor` of the previous portion; None: the
-        first portion. A portion before the last may have fewer messages than `limit`, or none.
+        """Returns the next messages that match, by due moment. `cursor`: the `cursor` of the previous portion; None:
+        the first portion. A portion before the last may have fewer messages than `limit`, or none.
 
         Raises:
             NotFound: the filter names one topic, and that topic does not exist.

@@ -40,7 +40,7 @@ def due_bins(by_due: Sequence[int]) -> DueBins:
 
 
 def summed(parts: Sequence[DueBins]) -> DueBins:
-    """Adds up the bins of several topics."""
+    """Returns the sums of the bins of several topics."""
     return DueBins(
         overdue=sum(part.overdue for part in parts),
         minute=_columns([part.minute for part in parts]),

@@ -40,7 +40,7 @@ class Slots:
 
 
 async def slots_of(context: Context) -> Slots:
-    """Asks RabbitMQ and Redis for the slots of a pool.
+    """Returns the slots of a pool. Asks RabbitMQ and Redis now.
 
     Raises:
         Unavailable: RabbitMQ or Redis is away.

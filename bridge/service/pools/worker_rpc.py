@@ -42,7 +42,8 @@ class WorkerRpc:
 
     @classmethod
     def of(cls, names: Sequence[str]) -> list[WorkerRpc]:
-        """Makes one `WorkerRpc` for each worker. After the fork, each process keeps only its own."""
+        """Makes one `WorkerRpc` for each worker. After the fork, each process uses only the `WorkerRpc` of its
+        worker."""
         pairs = {name: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for name in names}
         for end in (end for pair in pairs.values() for end in pair):
             end.setblocking(False)

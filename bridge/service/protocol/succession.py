@@ -36,7 +36,7 @@ What a failure leaves behind:
 * A crash between 1 and 2: the record names the old copy, which stays live. The new copy is ahead of its record. The
   checkpoint asks Redis about the new copy every second for a minute. Then it takes the new copy as the live copy, if
   the message is due. By then the record most often names another copy after the old one, and the new copy is a ghost.
-  A new copy that was to replace the message gets an id of its own then. A send has no old copy. Its record stays
+  If the new copy was to replace the message, it then gets a new id. A send has no old copy. Its record stays
   unconfirmed, and answers no other send of the id. Without a claim there is no record until a script creates it from
   the copy.
 * A crash between 2 and 3: the record names the new copy. RabbitMQ redelivers the old one, which is a ghost.

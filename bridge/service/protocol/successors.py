@@ -155,8 +155,8 @@ def later(copy: Copy, now_ms: float, kind: CopyKind) -> Publication:
 
 def in_its_own_life(copy: Copy) -> Publication:
     """Returns the publication of a copy whose id another message has by now, because Redis had lost the copy's record.
-    The copy gets an id of its own (`own_life_id`), and the header `x-delay-message-id` has the old id. The copy reaches
-    the checkpoint at once."""
+    The copy gets a new id (`own_life_id`). The header `x-delay-message-id` has the old id, unless the copy has this
+    header already. The copy reaches the checkpoint at once."""
     envelope = copy.envelope
     named = replace(envelope, headers={CLIENTS_ID: copy.id, **envelope.headers})
     renamed = replace(copy, id=own_life_id(copy.id, copy.created_ms), envelope=named)

@@ -65,8 +65,8 @@ class Demand:
         """Returns the new window of a feed: how many messages it may hold. `window`: the present window. `wanted`: the
         window that pulls need now.
 
-        A window grows at once. Once a second it shrinks to the largest size that was needed since the last check, if
-        this is less than half of it.
+        A window grows at once. Once a second, a window may shrink to the largest size that was needed since the last
+        check. It shrinks only if that size is less than half of the window.
         """
         if wanted > window:
             self._most, self._looked_s = 0, now_s

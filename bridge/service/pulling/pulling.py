@@ -43,9 +43,9 @@ class Pulling:
     async def pull(
         self, topics: Sequence[str], *, limit: int, wait_ms: int, lease_ms: LeaseMs, counted: bool = True
     ) -> list[Leased]:
-        """Leases up to `limit` messages, first from the earlier topics. If none is ready, waits up to `wait_ms` for the
-        first one. Leases none of a paused topic. `lease_ms`: how long a lease lasts, or a function that reads this from
-        the message; None: the topic's value. `counted` False: the deliveries use up no retries.
+        """Leases and returns up to `limit` messages, first from the earlier topics. If none is ready, waits up to
+        `wait_ms` for the first one. Leases none of a paused topic. `lease_ms`: how long a lease lasts, or a function
+        that reads this from the message; None: the topic's value. `counted` False: the deliveries use up no retries.
 
         If the caller is cancelled while it waits, its messages go to the next caller.
 

@@ -31,14 +31,15 @@ from bridge.service.protocol.superseded import superseded
 from bridge.service.pulling.lease_copies import late_step
 
 MOST: Final = 1_024
-"""The most deliveries that a process keeps unacknowledged."""
+"""The most deliveries of one pool that a process keeps unacknowledged."""
 
 MOST_OF_QUEUE: Final = 128
 """The most deliveries of one queue that a process keeps unacknowledged. They count in the window of the queue's feed,
 the consumer that pulls share."""
 
 LARGEST: Final = 16_384
-"""The longest body of a delivery that is kept unacknowledged, in bytes. So all together take at most 16 MiB."""
+"""The longest body of a delivery that is kept unacknowledged, in bytes. So the deliveries of one pool take at most 16
+MiB together."""
 
 _TOGETHER_S: Final = 0.005
 """How long a settled delivery waits for other settled deliveries. One frame then acknowledges all; RabbitMQ needs time
@@ -63,7 +64,8 @@ class _Lease:
 
 
 class UnackedLeases:
-    """Keeps the unacknowledged deliveries of a process, the oldest first, until they are acknowledged."""
+    """Keeps the unacknowledged deliveries of one pool in this process, the oldest first, until they are
+    acknowledged."""
 
     def __init__(self, context: Context) -> None:
         self._store = context.store

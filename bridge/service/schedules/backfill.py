@@ -37,8 +37,9 @@ class Backfills(LeasedSchedules):
     """Sends past ticks of schedules. Every method raises StoreUnavailable if Redis does not answer."""
 
     async def backfill(self, name: str, from_ms: int, to_ms: int, check: Check) -> Backfilled:
-        """Sends the ticks of a past period, both ends included. Ticks that were sent before are not sent again.
-        `from_ms`, `to_ms`: the ends of the period, in Unix ms. `check`: refuses schedules that the caller may not use.
+        """Sends the ticks of a past period, both ends included, and returns how many were sent. Ticks that were sent
+        before are not sent again. `from_ms`, `to_ms`: the ends of the period, in Unix ms. `check`: refuses schedules
+        that the caller may not use.
 
         Raises:
             NotFound: there is no schedule of this name.

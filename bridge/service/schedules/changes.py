@@ -90,8 +90,8 @@ class Schedules(LeasedSchedules):
         return schedule, former is None
 
     async def pause(self, name: str, check: Check) -> Schedule:
-        """Pauses a schedule. Once this returns, no tick fires. Ticks of the pause do not count as missed. Idempotent.
-        `check`: refuses a schedule that the caller may not use.
+        """Pauses a schedule, and returns it. Once this returns, no tick fires. Ticks of the pause do not count as
+        missed. Idempotent. `check`: refuses a schedule that the caller may not use.
 
         Raises:
             NotFound: there is no schedule of this name.
@@ -108,8 +108,8 @@ class Schedules(LeasedSchedules):
         return schedule
 
     async def resume(self, name: str, check: Check) -> Schedule:
-        """Ends the pause of a schedule. Only ticks from now on fire. Idempotent. `check`: refuses a schedule that the
-        caller may not use.
+        """Ends the pause of a schedule, and returns the schedule. Only ticks from now on fire. Idempotent. `check`:
+        refuses a schedule that the caller may not use.
 
         Raises:
             NotFound: there is no schedule of this name.
@@ -140,8 +140,8 @@ class Schedules(LeasedSchedules):
         return schedule
 
     async def trigger(self, name: str, check: Check) -> Sent:
-        """Sends the message of the schedule now, even if the schedule is paused or the previous tick's message has not
-        ended. `check`: refuses a schedule that the caller may not use.
+        """Sends the message of the schedule now, and returns the result of the send. Does so even if the schedule is
+        paused or the previous tick's message has not ended. `check`: refuses a schedule that the caller may not use.
 
         Raises:
             NotFound: there is no schedule of this name.

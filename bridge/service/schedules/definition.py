@@ -55,9 +55,10 @@ class Progress:
     `position_ms`: up to this moment, the bridge has decided which ticks are sent. `unsent`: the ticks that are to be
     sent; some may be sent already. `planned`: the ticks that were or will be sent ahead of their moment, and may not
     have fired. `since_ms`: when the schedule was last made, changed, paused or resumed. `who`: the id of the token that
-    asked for the schedule, or a word for a caller without a token. `last_ms`: the latest tick that was sent; 0: none.
-    `sent`, `missed`, `overlapped`, `refused`: how many ticks were sent, or were not sent for this reason. `filled`: the
-    periods that backfills have covered. `failure`: why the latest refused tick was refused; empty: none was.
+    asked for the schedule, or a word for a caller without a token. `last_ms`: the latest tick that was sent or refused;
+    0: none. `sent`, `missed`, `overlapped`, `refused`: how many ticks were sent, or were not sent for this reason.
+    `filled`: the periods that backfills have covered. `failure`: why the latest refused tick was refused; empty: none
+    was.
     """
 
     created_ms: int

@@ -74,8 +74,8 @@ class Plan:
 
 
 def plan(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int, *, former_lives: bool) -> Plan:
-    """Plans the ticks after `position_ms`, up to a little ahead of `now_ms` (`lead_ms`). Both are Unix ms. `name`: the
-    schedule's name. `former_lives`: whether the message of the previous tick has not ended."""
+    """Returns the plan of the ticks after `position_ms`, up to a little ahead of `now_ms` (`lead_ms`). Both are Unix
+    ms. `name`: the schedule's name. `former_lives`: whether the message of the previous tick has not ended."""
     span = Span(position_ms + 1, now_ms + lead_ms(rules))
     planned = _plan(timing, rules, name, span, now_ms, former_lives=former_lives)
     if len(planned.ticks) > MOST_TICKS:
@@ -85,9 +85,9 @@ def plan(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int,
 
 
 def owed(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int, *, former_lives: bool) -> Plan:
-    """Plans the last ticks of a schedule's old timing, after `position_ms` and up to `now_ms`, where the new timing
-    begins. Both are Unix ms. `name`: the schedule's name. `former_lives`: whether the message of the previous tick has
-    not ended."""
+    """Returns the plan of the last ticks of a schedule's old timing, after `position_ms` and up to `now_ms`, where the
+    new timing begins. Both are Unix ms. `name`: the schedule's name. `former_lives`: whether the message of the
+    previous tick has not ended."""
     return _plan(timing, rules, name, Span(position_ms + 1, now_ms), now_ms, former_lives=former_lives)
 
 

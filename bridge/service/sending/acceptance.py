@@ -89,8 +89,9 @@ class Acceptance:
         return [[submissions[at] for at in indexes] for indexes in groups]
 
     async def accept(self, submissions: Sequence[Submission]) -> Accepted:
-        """Accepts one group of messages. The caller acknowledges the deliveries in `Accepted.done` before it accepts
-        other groups, and passes the messages in `Accepted.later` to this method again."""
+        """Accepts one group of messages, and returns what became of each. The caller acknowledges the deliveries in
+        `Accepted.done` before it accepts other groups, and passes the messages in `Accepted.later` to this method
+        again."""
         items = [self._items.setdefault(one.tag, _Item(one)) for one in submissions]
         accepted = Accepted()
         try:

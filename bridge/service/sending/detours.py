@@ -2,7 +2,8 @@
 
 The bridge relies on a queue's confirms only when the queue is old enough to survive a kill of RabbitMQ. So a sender to
 a new ready queue would wait for over a second. The checkpoint's queue is old enough. The checkpoint publishes the
-message into the new queue at once. It acknowledges its own copy once the bridge relies on the new queue's confirms.
+message into the new queue at once. It acknowledges the copy in its queue once the bridge relies on the new queue's
+confirms.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ _SHARE = 8
 
 
 class Detours:
-    """Decides which sends of this process go through the checkpoint, and waits for their messages.
+    """Decides which sends go through the checkpoint, and waits for their messages. In each pool, a process has one
+    `Detours` for requests, and one for each session of the ingress or a checkpoint.
 
     A checkpoint holds a limited number of deliveries. If all of them waited for new queues, the checkpoint would hold
-    up every topic. So a process sends at most an eighth of that number through the checkpoint within two seconds.
+    up every topic. So each `Detours` sends at most an eighth of that number through the checkpoint within two seconds.
     """
 
     def __init__(self, context: Context) -> None:
@@ -45,7 +47,7 @@ class Detours:
 
     def take(self, topic: str) -> bool:
         """Returns whether a message for the topic's ready queue goes through the checkpoint. True if that queue is new
-        and the process is below its limit (see the class). Then the message counts against this limit."""
+        and the limit of the class is not reached. Then the message counts against this limit."""
         if not self._declared.unsettled(topic):
             return False
         now_s = monotonic()

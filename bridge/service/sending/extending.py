@@ -42,8 +42,8 @@ class Extending:
 
     async def put(self, drafts: Sequence[Draft], maker: Maker | None = None) -> Sent:
         """Sends drafts of one id, which came in this order. If a message with the id waits, extends it by all drafts.
-        Otherwise sends the last draft, unless a ready message has the id. `maker`: a client with a limited number of
-        topics; None: no limit.
+        Otherwise sends the last draft, unless a ready message has the id. Returns the message that has the id then.
+        `maker`: a client with a limited number of topics; None: no limit.
 
         Raises:
             InvalidRequest: the message would be due beyond the longest delay, or its target may not be used.

@@ -106,7 +106,8 @@ class Try:
             await self._answers.end(self._who, self._key_id, self._holder, answer=answer)
 
     async def release(self) -> None:
-        """Ends the try without an answer, because the client was promised nothing. So the next try can begin."""
+        """Ends the try and keeps no answer, because nothing was promised to the client. Another try with the
+        idempotency key can begin at once."""
         with suppress(StoreUnavailable):
             await self._answers.end(self._who, self._key_id, self._holder)
 

@@ -5,8 +5,8 @@ is live. A crash in between leaves the old message live, and a copy of the new m
 copy is due, the checkpoint asks about it for a minute. It asks for longer while the old message waits for a later
 moment. Then the new message takes the place of the old one.
 
-If the old message has another copy by then, or has ended, the new message gets an id of its own (`own_life_id`). If the
-old message was deleted, the checkpoint drops the copy of the new message too.
+If the old message has another copy by then, or has ended, the new message gets a new id (`own_life_id`). If the old
+message was deleted, the checkpoint also drops the copy of the new message.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ class Replacing:
         self._sending = sending
 
     async def put(self, draft: Draft, maker: Maker | None = None, *, waits: bool = False) -> Sent:
-        """Sends the draft, which has an id, and ends the live message of that id, leased or not. A consumer may still
-        have the old message, and settle it by id alone. Once the new message is released, such a call settles the new
-        message. A receipt, or an ack over AMQP with `x-delay-created`, settles only the message that it came with.
+        """Sends the draft, which has an id, and ends the live message of that id, leased or not. Returns the new
+        message. A consumer may still have the old message, and settle it by id alone. Once the new message is released,
+        such a call settles the new message. A receipt, or an ack over AMQP with `x-delay-created`, settles only the
+        message that it came with.
 
         `maker`: a client with a limited number of topics; None: no limit. `waits`: if the old message is just being
         released, this method waits until the old message is due, and then replaces it.

@@ -16,8 +16,8 @@ from bridge.store.messages import envelopes
 
 
 def other_field(kept: Envelope | None, given: Envelope) -> str | None:
-    """Returns the first field that differs: `body`, `content_type` or `to`. None: the two contents are equal, as far as
-    Redis knows.
+    """Returns the first field that differs: `body`, `content_type` or `to`. None: no difference is known. Without the
+    body or its digest in Redis, the function compares nothing.
 
     `kept`: the content that Redis has of the message, with a digest in place of a body that is too long to keep; None:
     Redis has nothing. `given`: the content of the send.

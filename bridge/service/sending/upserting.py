@@ -48,7 +48,8 @@ class Upserting:
         self._lines: dict[_Key, tuple[_Line, int]] = {}
 
     async def send(self, draft: Draft, maker: Maker | None = None) -> Sent:
-        """Sends one message. `maker`: a client with a limited number of topics; None: no limit.
+        """Sends one message as its `if_exists` asks, and returns the result. `maker`: a client with a limited number of
+        topics; None: no limit.
 
         Raises:
             InvalidRequest: the message would be due beyond the longest delay or `max_wait_ms`, or its target may not be

@@ -127,8 +127,8 @@ class Policies:
         await self._follow(topic, policy)
 
     async def change(self, topic: str, change: Callable[[Policy], Policy]) -> Policy:
-        """Calls `change` with the topic's policy, and stores the policy that it returns. Other processes follow within
-        two seconds.
+        """Calls `change` with the topic's policy, stores the policy that it returns, and returns this policy. Other
+        processes follow within two seconds.
 
         `change` runs again if another call has changed the policy meanwhile.
 

@@ -36,7 +36,7 @@ class Subscription:
     url: str | None
     secrets: tuple[str, ...] = field(default=(), repr=False)
     concurrency: int = DEFAULT_CONCURRENCY  # calls in flight, in each process
-    timeout_ms: int = DEFAULT_TIMEOUT_MS  # of one call, from the DNS look-up to the end of the answer
+    timeout_ms: int = DEFAULT_TIMEOUT_MS  # of one call, from the DNS look-up to the headers of the answer
     backoff: Backoff = DEFAULT_BACKOFF
     created_ms: int = 0
     ended_ms: int = 0
@@ -75,9 +75,9 @@ class Subscriptions:
         self._topics = topics
 
     async def put(self, subscription: Subscription, maker: Maker | None = None) -> SubscriptionState:
-        """Creates or replaces the topic's subscription. All processes use the new subscription within two seconds. No
-        process begins another call for the replaced subscription. `maker`: a client with a limited number of topics;
-        None: no limit.
+        """Creates or replaces the topic's subscription, and returns it with its state. All processes use the new
+        subscription within two seconds. No process begins another call for the replaced subscription. `maker`: a client
+        with a limited number of topics; None: no limit.
 
         Raises:
             BridgeError: `maker` may make no more topics.

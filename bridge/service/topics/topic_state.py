@@ -17,10 +17,11 @@ DUE_EDGES_MS: Final = (60_000, 3_600_000, 86_400_000)
 
 
 def as_shown(counted: Counts, policy: Policy) -> Counts:
-    """Returns the counts as operators see them.
+    """Returns the counts as operators see them. A waiting message of a paused topic is not late, so `oldest_waiting_ms`
+    is 0 while the topic is paused.
 
-    While the topic is paused, no waiting message counts as late. With direct release, RabbitMQ makes messages ready and
-    no bridge updates their records. So all waiting messages that are due count as ready.
+    With direct release, RabbitMQ makes messages ready and no bridge updates their records. So all waiting messages that
+    are due count as ready, also while the topic is paused.
     """
     if policy.release is Release.DIRECT:
         overdue, *by_due = counted.by_due

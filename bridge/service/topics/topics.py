@@ -105,8 +105,8 @@ class Topics:
         return policy
 
     async def change_policy(self, topic: str, change: Callable[[Policy], Policy]) -> Policy:
-        """Calls `change` with the topic's policy, and stores the policy that it returns. `change` runs again if another
-        call has changed the policy meanwhile.
+        """Calls `change` with the topic's policy, stores the policy that it returns, and returns this policy. `change`
+        runs again if another call has changed the policy meanwhile.
 
         Raises:
             NotFound: there is no such topic.

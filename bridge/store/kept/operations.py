@@ -80,13 +80,13 @@ class StoredOperations:
         self._keys = keys
 
     async def begin(self, operation_id: str, asked: bytes, matched: int) -> bool:
-        """Stores a new operation. Returns False, and stores nothing, if `MOST_RUNNING` operations run. `asked`: the
-        request, as JSON. `matched`: how many messages match it."""
+        """Stores a new operation, and returns True. If `MOST_RUNNING` operations run, stores nothing and returns False.
+        `asked`: the request, as JSON. `matched`: how many messages match it."""
         (began,) = await self._store.run([self.begin_call(operation_id, asked, matched)])
         return began
 
     async def take(self, lease_ms: int = LEASE_MS) -> Lease | None:
-        """Leases an operation that no process works on; None if there is none."""
+        """Leases an operation that no process works on, and returns the lease. None: there is no such operation."""
         until_s = monotonic() + lease_ms / 1_000
         (taken,) = await self._store.run([self.take_call(lease_ms)])
         return None if taken is None else Lease(taken.id, taken.until_ms, until_s, taken.tries)
@@ -108,8 +108,8 @@ class StoredOperations:
         return Lease(lease.operation_id, until_ms, until_s) if until_ms else None
 
     async def hold(self, lease: Lease) -> Lease:
-        """Extends the lease while its holder works on a portion of the messages. The new lease does not count as a
-        further try.
+        """Extends the lease while its holder works on a portion of the messages, and returns the new lease. The new
+        lease does not count as a further try.
 
         Raises:
             Lost: another process has leased the operation.

@@ -81,14 +81,14 @@ class StoredSchedules:
         self._keys = keys
 
     async def take(self, most: int) -> list[Lease]:
-        """Leases up to `most` schedules that are to be planned now. Leaves out schedules that other processes have
-        leased."""
+        """Leases up to `most` schedules that are to be planned now, and returns the leases. Leaves out schedules that
+        other processes have leased."""
         began_s = monotonic()
         ((now_ms, until_ms, names),) = await self._store.run([self.take_call(most)])
         return [Lease(name, now_ms, until_ms, began_s + LEASE_MS / 1_000) for name in names]
 
     async def lease(self, name: str) -> Lease | None:
-        """Leases one schedule; None if another process has leased it."""
+        """Leases one schedule, and returns the lease. None: another process has leased the schedule."""
         began_s = monotonic()
         ((now_ms, until_ms),) = await self._store.run([self.lease_call(name)])
         return Lease(name, now_ms, until_ms, began_s + LEASE_MS / 1_000) if until_ms else None

@@ -217,10 +217,10 @@ class Records:
     ) -> Call[Outcome[AckVerdict]]:
         """Builds the call that ends a message as consumed.
 
-        `epoch`, `nonce`: those of the receipt, for an ack of this lease alone. `epoch` None: acks the live copy.
-        `delivered`: acks the live copy if a consumer may have received it. `copy_gone`: the copy is no longer in
-        RabbitMQ, because an AMQP consumer or the checkpoint took it. `created_ms`: acks only a message created then, in
-        Unix ms; None: any.
+        `epoch`, `nonce`: those of the receipt, for an ack of its lease alone. `epoch` None: acks the live copy. `epoch`
+        "delivered": acks the live copy only if a consumer may have received it. `copy_gone`: an AMQP consumer or the
+        checkpoint has taken the copy out of RabbitMQ. Then `epoch` None means "delivered", and an `epoch` acks its
+        copy, leased or not. `created_ms`: acks only a message created then, in Unix ms; None: any.
         """
         own = (_given(epoch), _given(nonce), int(copy_gone), _given(created_ms), self.by())
         return self._call_with(transitions.ACK, topic, message_id, own)

@@ -22,9 +22,9 @@ PLACES = 4
 """The most connections to one server. Redis runs commands one by one, so more connections would gain nothing."""
 
 MOST_COMMANDS = 6
-"""The most commands of several callers in one pipeline; a caller with more gets a pipeline of its own. The answers of a
-pipeline wake all its callers in one turn of the event loop. With a thousand callers, everything else in the process
-would wait for seconds."""
+"""The most commands of several callers in one pipeline; a caller with more commands gets a separate pipeline. The
+answers of a pipeline wake all its callers in one turn of the event loop. With a thousand callers, everything else in
+the process would wait for seconds."""
 
 MOST_WAITING = 8_192
 """The most callers that wait at once: twice the HTTP connections that a process has by default."""

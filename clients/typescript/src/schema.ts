@@ -175,10 +175,10 @@ export interface paths {
          * Nack one message
          * @description Gives back a message that the caller could not process, with an optional `reason`.
          *
-         *     The message is delivered again after `delay`; without it after the topic's back-off, else after the bridge's default
-         *     one. If its retries are used up, it becomes a dead letter. If Redis did not keep the message's body, the message
-         *     is delivered again when its lease would have ended. If its retries are used up as well, it stays leased until then,
-         *     and is a dead letter after that.
+         *     The message is delivered again after `delay`. Without `delay`, the topic's back-off counts, or the bridge's default
+         *     back-off if the topic has none. If the message's retries are used up, it becomes a dead letter. If Redis did not
+         *     keep the message's body, the message is delivered again when its lease would have ended. If the retries are used up
+         *     as well, it stays leased until then, and is a dead letter after that.
          *
          *     409: the lease of the receipt has ended, or the message is not leased.
          */
@@ -1373,7 +1373,8 @@ export interface components {
         /**
          * DueOut
          * @description Waiting messages by due moment. Each list has twelve counts: of the next minute by 5 seconds, of the next hour by
-         *     5 minutes, of the next day by 2 hours. The lists overlap: `hour` counts the minute too, and `day` the hour.
+         *     5 minutes, of the next day by 2 hours. The lists overlap: `hour` includes the messages of `minute`, and `day` those
+         *     of `hour`.
          */
         DueOut: {
             overdue: number;

@@ -201,7 +201,7 @@ class Base64(bytes, metaclass=Scalar):
 
 
 class Number(int, metaclass=Scalar):
-    """A whole number from `least` to `most`. 3.0 and 3e2 are whole too, as in JSON Schema."""
+    """A whole number from `least` to `most`. As in JSON Schema, 3.0 and 3e2 also count as whole numbers."""
 
     least: ClassVar[int] = 0
     most: ClassVar[int]
@@ -272,8 +272,8 @@ def whole(value: Any) -> Any:
 
 
 def whole_number(value: Any) -> Any:
-    """Returns a text of digits, with or without a minus, as an integer: all values in a query are text. Any other value
-    is returned unchanged."""
+    """Returns a text of digits, with or without a minus sign, as an integer. Returns any other value unchanged. Values
+    in a query are always text."""
     return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 Labels = tuple[str, ...]
 
 MOST_ROWS = 10_000
-"""The most combinations of label values that one metric counts apart; all further ones share a row. Clients choose
-queues, and with open access also namespaces."""
+"""The most combinations of label values that one metric counts separately; all further combinations share a row.
+Clients choose queues, and with open access also namespaces."""
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
