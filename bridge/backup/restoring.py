@@ -1,7 +1,8 @@
 """Restores a backup: makes topics, adds schedules and fields of Redis hashes, and publishes the messages again.
 
-A restored message gets a new copy, one epoch later than the copy in the backup. So a copy that RabbitMQ still has is a
-ghost. A message that was restored before, or has changed since the backup, stays as it is.
+A restored message gets a new copy. Its epoch is later than those of the copies that the backup and Redis name. So a
+copy that RabbitMQ still has is a ghost. A message that was restored before, or has changed since the backup, stays as
+it is.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class Restore:
         message.
 
         Raises:
-            BadBackup: a line is wrong, or the end is missing. The lines before that place are restored.
+            BadBackup: a line is wrong, the end is missing, or Redis has room for no further schedule. The lines before
+                that place are restored.
             Unavailable: a server did not answer. Some lines are restored. Restore the backup again.
         """
         await self._context.store.learn_clock()

@@ -91,7 +91,7 @@ def create_app(pools: Pools) -> FastPath[FastAPI]:
     """Returns the ASGI application: the fast path, with FastAPI's application behind it as `app`.
 
     The application starts the pools when its lifespan begins, and stops them when its lifespan ends. A process without
-    the role `api` serves health and metrics only.
+    the role `api` has no operations but health and metrics.
 
     Raises:
         Undecided: the settings do not say who may use the bridge.

@@ -28,7 +28,7 @@ _TEXTS: Final = {
     _WAITING: "Waiting messages by due moment: overdue, or due within a minute, an hour, a day, or later",
     _OVERDUE: "How long the message that is overdue the longest has been due; 0 if there is none",
     _READY: "How long the oldest ready message has been due; 0 if there is none",
-    _QUEUES: "Messages in a queue of the bridge's own: checkpoint, acks, refused",
+    _QUEUES: "Messages in a queue of the bridge: checkpoint, acks, refused, ingress, unroutable",
 }
 _LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     _MESSAGES: ("topic", "state"),

@@ -16,6 +16,7 @@ x-delay-id         in a message that was published to its target: the id; there 
 x-delay-exchange, x-delay-routing-key    the target, if there is one; not in a message that was published to its target
 x-delay-expiration, x-delay-timestamp    properties that an AMQP client set, if it gave the delay in a header
 x-delay-user-id    the user_id of such a client, which RabbitMQ had verified
+x-delay-priority   in a copy in the wheel: the priority that an AMQP client set
 """
 
 from __future__ import annotations

@@ -38,7 +38,8 @@ _PROPERTIES: Final = frozenset(KEPT_PROPERTIES)
 
 
 def encode(copy: Copy) -> bytes | None:
-    """Returns the copy as an entry. None: the copy has a value that an entry can't hold."""
+    """Returns the copy as an entry. None: an entry can't hold the copy, because of one of its values or because its
+    line would be too long."""
     envelope = copy.envelope
     body = envelope.body or b""
     fields: list[Any] = [

@@ -310,8 +310,8 @@ class Declared:
         (self._direct.add if direct else self._direct.discard)(topic)
 
     async def set_direct(self, topic: str, direct: bool) -> None:
-        """Changes the bindings of the topic's ready queue. With `direct`, RabbitMQ routes due messages without a kind
-        in their key past the checkpoint to the ready queue. Otherwise it routes them to the checkpoint.
+        """Declares the topic's ready queue, and changes its bindings. With `direct`, RabbitMQ routes due messages
+        without a kind in their key past the checkpoint to the ready queue. Otherwise it routes them to the checkpoint.
 
         Raises:
             BrokerUnavailable: RabbitMQ is away, or does not answer in time.

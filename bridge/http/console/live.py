@@ -29,8 +29,8 @@ _NEED: Final = Need(scope=TokenScope.LOOK)
 
 
 class Live:
-    """Serves the console's streams of the overview's figures. All streams of a process show the same figures, which the
-    process collects at most every two seconds."""
+    """Serves the console's streams of the overview's figures. All streams of a process show one sample of figures, each
+    without the topics that its caller may not use. The process takes a sample at most every two seconds."""
 
     def __init__(self, pools: Pools, guard: Guard) -> None:
         self._pools = pools

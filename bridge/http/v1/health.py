@@ -38,9 +38,11 @@ async def live(pools: Pools, call: ApiCall) -> Response:
 async def ready(pools: Pools, call: ApiCall) -> Response:
     """Returns the state of RabbitMQ, Redis and each loop, and the findings of the last check of the servers.
 
-    200 with status `ok`: everything works. 200 with status `degraded`: a finding may break a promise or may delay
-    messages, or one of several pools is not ready. 503: a part does not work, or a finding breaks a promise. With
-    several pools, 503 means that no pool is ready. With several worker processes, each must be ready."""
+    200 with status `ok`: everything works. 200 with status `degraded`: a loop fails or waits, a finding may break a
+    promise or may delay messages, or one of several pools is not ready. 503: a send would fail, a loop has not begun
+    yet, the process stops, or a finding breaks a promise. With several pools, 503 means that no pool is ready. With
+    several worker processes, each must be ready.
+    """
     health = await pools.health()
     findings = findings_out(health)
     if (making := MAKING.get()) is not None and making.unread.is_full:

@@ -27,10 +27,12 @@ _MESSAGE = f"{TOPIC}/messages/{{id}}"
 
 
 async def look_up(pools: Pools, call: ApiCall) -> Response:
-    """Returns the message with its state. An ended message is kept for the retention time, by default one hour.
+    """Returns the message with its state. An ended message is kept for the retention time: by default an hour, after a
+    delete a week.
 
     `ETag` is different after each change. Give it as `If-Match` to a change or a delete. 404: the topic has no message
-    with this id, or its retention time is over."""
+    with this id, or its retention time is over.
+    """
     topic, message_id = call.topic, call.message_id
     return _tagged(await pools.serving(topic).lookup.get(topic, message_id))
 

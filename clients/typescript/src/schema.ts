@@ -220,7 +220,8 @@ export interface paths {
         };
         /**
          * Look up a message
-         * @description Returns the message with its state. An ended message is kept for the retention time, by default one hour.
+         * @description Returns the message with its state. An ended message is kept for the retention time: by default an hour, after a
+         *     delete a week.
          *
          *     `ETag` is different after each change. Give it as `If-Match` to a change or a delete. 404: the topic has no message
          *     with this id, or its retention time is over.
@@ -1051,9 +1052,10 @@ export interface paths {
          * Is the bridge ready?
          * @description Returns the state of RabbitMQ, Redis and each loop, and the findings of the last check of the servers.
          *
-         *     200 with status `ok`: everything works. 200 with status `degraded`: a finding may break a promise or may delay
-         *     messages, or one of several pools is not ready. 503: a part does not work, or a finding breaks a promise. With
-         *     several pools, 503 means that no pool is ready. With several worker processes, each must be ready.
+         *     200 with status `ok`: everything works. 200 with status `degraded`: a loop fails or waits, a finding may break a
+         *     promise or may delay messages, or one of several pools is not ready. 503: a send would fail, a loop has not begun
+         *     yet, the process stops, or a finding breaks a promise. With several pools, 503 means that no pool is ready. With
+         *     several worker processes, each must be ready.
          */
         get: operations["ready"];
         put?: never;
