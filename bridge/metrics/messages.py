@@ -31,7 +31,7 @@ LEASES_EXPIRED: Final = ByTopic("leases_expired", "Leases that ended before anyb
 DEAD: Final = ByReason(
     "dead",
     "Messages that became dead letters, by the failure of their last delivery",
-    ("nacked", "lease_ended", "rejected", "delivery_limit"),
+    ("nacked", "lease_ended", "rejected", "delivery_limit", "unroutable"),
 )
 _RELEASE_LAG: Final = histogram(
     "release_lag_seconds",
