@@ -1,4 +1,4 @@
-"""Defines the connection that the topology needs, so that it works with any AMQP library."""
+"""Defines the connection to RabbitMQ that the topology needs, so that it works with any AMQP library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Channel(Protocol):
 
 
 class Connection(Protocol):
-    """An open connection. `url`: the address, with user and password."""
+    """An open connection to RabbitMQ. `url`: the address, with user and password."""
 
     @property
     def url(self) -> str: ...

@@ -1,4 +1,4 @@
-"""Admits or refuses a request by its token. lmstfy's wire checks tokens of its own."""
+"""Admits or refuses a request by its token. lmstfy's wire has other tokens, and checks them itself."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ from bridge.local.server import Server
 
 
 class Epmd(Server):
-    """A port mapper on its own port, in the foreground.
+    """Erlang's port mapper (epmd) as a server in the foreground, on a port that no other port mapper uses.
 
-    Erlang would start one by itself: as a daemon that outlives this process, on a port that all Erlang programs of the
-    machine share.
+    Without it, Erlang would start a port mapper as a daemon that outlives this process, on a port that all Erlang
+    programs of the machine share.
     """
 
     title: ClassVar[str] = "epmd"

@@ -119,8 +119,8 @@ def clients_id(copy: Copy) -> str:
 
 
 def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: int) -> Copy:
-    """Reads a copy of a topic. If an AMQP client left out the id, makes one. If it left out the due or creation moment,
-    takes `now_ms` (Unix ms)."""
+    """Returns the copy that a message in a queue of the topic holds. If an AMQP client left out the id, the copy gets a
+    new id. If the client left out the due or creation moment, `now_ms` (Unix ms) takes its place."""
     headers: Mapping[str, Any] = properties.headers or {}
     epoch, nonce = _copy_of(headers)
     sent_ms = now_ms if properties.timestamp_ms is None else properties.timestamp_ms

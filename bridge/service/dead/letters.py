@@ -33,12 +33,13 @@ class Letters:
         self._records = context.records
 
     def of(self, topic: str, taken: Taken, policy: Effective) -> Copy:
-        """Reads a dead letter out of its delivery. If an AMQP client left out retries or time to live, `policy` gives
-        them."""
+        """Returns the copy that the delivery of a dead letter holds. If an AMQP client left out the number of retries
+        or the time to live, `policy` gives it."""
         return completed(self.copy(topic, taken), policy)
 
     def copy(self, topic: str, taken: Taken) -> Copy:
-        """Reads a dead letter out of its delivery."""
+        """Returns the copy that the delivery of a dead letter holds, unchanged: an AMQP client may have left out the
+        number of retries (`UNSET`) and the time to live (0)."""
         now_ms = int(self._clock.now_ms())
         return from_properties(topic, taken.properties, taken.message.body, now_ms=now_ms)
 

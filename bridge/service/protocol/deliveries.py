@@ -56,7 +56,7 @@ class Work(Protocol[V]):
     def step(self) -> Step[Any]: ...
 
     def after(self, result: Any) -> Settlement[V] | Work[V]:
-        """Decides what follows from the result of the step. Pure."""
+        """Returns how the delivery is settled after this result of `step`, or further work for the delivery. Pure."""
         ...
 
 

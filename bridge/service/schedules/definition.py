@@ -129,7 +129,7 @@ class Schedule:
 
 
 def spec_json(spec: Spec) -> bytes:
-    """Converts a spec without its template to JSON."""
+    """Returns a spec as JSON. The JSON does not contain the spec's template."""
     return orjson.dumps({"topic": spec.topic, "timing": asdict(spec.timing), "rules": asdict(spec.rules)})
 
 
@@ -154,7 +154,7 @@ def progress_json(progress: Progress) -> bytes:
 
 
 def read_schedule(stored: StoredSchedule) -> Schedule:
-    """Reads a schedule from its JSON. If the message was not read from Redis, the spec has no template."""
+    """Returns the schedule that its JSON in Redis describes. If `stored` has no message, the spec has no template."""
     spec = orjson.loads(stored.spec)
     rules = spec["rules"]
     return Schedule(

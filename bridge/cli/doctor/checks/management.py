@@ -30,7 +30,8 @@ def unusable(facts: Facts) -> Verdict:
 
 
 def policies(managed: Managed) -> Iterable[Difference] | Missing:
-    """Returns all findings about policies and operator policies. Missing: the API did not show them."""
+    """Returns all findings about policies and operator policies. Returns `Missing` if the API did not show what the
+    check needs."""
     findings: list[Difference] = []
     for answer, kind in (("policies", "policy"), ("operator_policies", "operator policy")):
         rows = managed.answers[answer]
@@ -53,7 +54,8 @@ def timeout_policies(managed: Managed) -> Iterable[Difference] | Missing:
 
 
 def objects(managed: Managed) -> Iterable[Difference] | Missing:
-    """Returns the findings about arguments and bindings of existing objects. Missing: the API did not show them."""
+    """Returns the findings about arguments and bindings of existing objects. Returns `Missing` if the API did not show
+    what the check needs."""
     findings: list[Difference] = []
     judges = (("exchanges", compare.exchanges), ("queues", compare.queues), ("bindings", compare.bindings))
     for answer, judge in judges:

@@ -47,8 +47,8 @@ class Unusable:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Managed:
     """The answers of the management API. `plan`: the objects that a bridge declares and that exist. `prefix`: the
-    setting BRIDGE_PREFIX. `answers`: the decoded answers by the name of the fact, such as `policies`; Missing: the API
-    did not answer the question."""
+    setting BRIDGE_PREFIX. `answers`: the decoded answers by the name of the fact, such as `policies`; `Missing` for a
+    question that the API did not answer."""
 
     plan: Plan
     prefix: str

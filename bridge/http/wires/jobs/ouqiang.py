@@ -8,7 +8,7 @@ succeed for any id. A pop waits up to 178 s. A job that nobody finishes is redel
 of a living id replaces that job, also in another topic and while it is leased.
 
 Faults of ouqiang's server that are fixed here: a job becomes ready within milliseconds of its due time, not at the next
-second. A pop is one atomic step; ouqiang's server takes two, and a crash between them loses the job. A pop skips
+second. A pop is one atomic step; ouqiang's server takes two steps, and a crash between them loses the job. A pop skips
 deleted jobs, and ends when its client disconnects. A space may follow the comma between topics.
 """
 

@@ -10,7 +10,7 @@ of a queue or of its dead letters need no token. Adding a limit to a token that 
 Faults of lmstfy that are fixed here:
 
 * A job becomes ready within milliseconds of its due time, not at the next second.
-* A consume is one atomic step. lmstfy takes two, and a crash between them loses the job.
+* A consume is one atomic step. lmstfy takes two steps, and a crash between them loses the job.
 * The size of a queue does not count acknowledged or expired jobs.
 * An empty answer means that no job was ready.
 * A republish publishes the new job before it ends the old one, so a crash in between loses neither.
