@@ -39,7 +39,7 @@ async def on_channels(
     channels: int = CHANNELS,
 ) -> None:
     """Calls `do` for each item, on several channels at the same time. After a failure it begins no further item, and
-    raises the first failure once the calls in flight have ended."""
+    raises one of the failures once the calls in flight have ended."""
     waiting = deque(items)
 
     async def work() -> None:

@@ -63,8 +63,8 @@ class PikaConnection:
 
 
 async def connect(url: str, *, tls: SSLContext | None, timeout_s: float | None = None) -> PikaConnection:
-    """Opens and returns a connection, which the caller closes. `tls`: used for an `amqps` URL. `timeout_s` None: no
-    limit.
+    """Opens and returns a connection to RabbitMQ, which the caller closes. `tls`: used for an `amqps` URL. `timeout_s`
+    None: no limit.
 
     Raises:
         AMQPError: RabbitMQ refused the connection.
@@ -79,7 +79,7 @@ async def connect(url: str, *, tls: SSLContext | None, timeout_s: float | None =
 
 @asynccontextmanager
 async def connected(url: str, *, timeout_s: float, tls: SSLContext) -> AsyncIterator[PikaConnection]:
-    """Yields a connection and closes it at the end.
+    """Yields a connection to RabbitMQ, and closes it at the end of the context.
 
     Raises:
         ConnectionFailed: RabbitMQ refused the connection, or a call over it.

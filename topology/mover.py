@@ -24,8 +24,8 @@ from topology.wheel import Slot
 CONFIRM_TIMEOUT_S: Final = 30.0
 
 SILENCE_S: Final = 60.0
-"""While a marker is in flight, deliveries keep coming. A marker is a message that the drain published behind all others
-of a queue. After this many seconds without a delivery, a queue is stuck or the connection is lost."""
+"""A marker is a message that the drain publishes behind all others of a queue. Until the marker is delivered, other
+deliveries keep coming. After this many seconds without a delivery, a queue is stuck or the connection is lost."""
 
 MARKER: Final = "x-drain-marker"
 

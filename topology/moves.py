@@ -46,7 +46,8 @@ def move(
     rounded up to a tenth of a second. A message that a ready queue returned goes to the new checkpoint with all its
     headers, which say why it was returned. A message without a wheel key also goes there with all its headers.
 
-    A message of the acks, refused, unroutable, ingress, ready or dead queue goes to the new queue of the same kind.
+    A message that the ingress queue has dead-lettered goes to the new ingress exchange. A message of the acks, refused,
+    unroutable, ingress, ready or dead queue goes to the new queue of the same kind.
     """
     plain = strip(headers)
     if queue == old.acks:

@@ -117,7 +117,7 @@ class Names:
     @property
     def checkpoint(self) -> str:
         """Fanout exchange and the queue that it feeds. They get due messages, and messages whose key no binding
-        matches."""
+        matches. The checkpoint of lane 0 also gets the messages that ready queues and the ingress queue dead-letter."""
         return f"{self.entry}.checkpoint"
 
     @property

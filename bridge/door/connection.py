@@ -140,8 +140,8 @@ class Connection(asyncio.Protocol):
 
     def leave(self) -> None:
         """Ends the connection because the door shuts down. Sends the client `connection.close` with the code 320, as
-        RabbitMQ does when it shuts down. If a frame to the client has passed only in part, waits for the rest of the
-        frame first."""
+        RabbitMQ does when it shuts down. First waits until the broker has sent a frame, and each frame to the client
+        has passed whole."""
         self._leaving = True
         self._say_goodbye()
 

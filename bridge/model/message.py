@@ -90,7 +90,7 @@ UNSET: Final = -1
 
 
 class State(IntEnum):
-    """The state of a message. The camellia wire uses the same codes. No answer ever shows `UNCONFIRMED`."""
+    """The state of a message. The camellia wire shows clients these codes. No answer ever shows `UNCONFIRMED`."""
 
     UNCONFIRMED = 0
     WAITING = 1
@@ -140,7 +140,7 @@ class Target:
 
 @fast_dataclass(frozen=True, kw_only=True, slots=True)
 class Envelope:
-    """The content of a message. Exactly these bytes and headers reach the consumer.
+    """The content of a message. These bytes and headers reach the consumer unchanged.
 
     `properties`: further AMQP properties that an AMQP client set. `target` None: the message goes to the topic's ready
     queue. `written`: the AMQP bytes, type included, of those headers whose Python value does not show the AMQP type

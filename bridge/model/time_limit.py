@@ -13,8 +13,8 @@ class TimeLimit:
     """An asynchronous context that raises `TimeoutError` if its body lasts longer than `limit_s` seconds.
 
     A process may be frozen, or one callback may keep its event loop busy. Then the answer may have come in time, and
-    lie unread. So if the timer of the limit fires late, the body may last longer, once: by as much as the timer was
-    late, but at most by `limit_s`. `limit_s` None: there is no limit.
+    lie unread. So if the timer of the limit fires more than a quarter of a second late, the body may last longer, once:
+    by as much as the timer was late, but at most by `limit_s`. `limit_s` None: there is no limit.
     """
 
     def __init__(self, limit_s: float | None) -> None:

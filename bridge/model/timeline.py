@@ -67,5 +67,6 @@ class Timeline:
 
     @property
     def complete(self) -> bool:
-        """Whether the timeline begins with the send, so that no earlier transition is missing."""
+        """Whether no earlier transition is missing: the timeline begins with the message's send (`SENT`, or `REPLACED`
+        if the send replaced another message)."""
         return bool(self.items) and self.items[0].what in BEGINNINGS

@@ -1,4 +1,4 @@
-"""Defines the values that the service takes and returns. Instants are Unix milliseconds by the store's clock."""
+"""Defines the values that the service takes and returns. Instants are Unix milliseconds by Redis' clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGEST_DEFAULT_BACKOFF_MS: Final = 30 * 86_400_000
 """The longest back-off that a setting may give: 30 days."""
 
 JITTER: Final = 0.25
-"""The largest random addition to a wait of the default back-off, as a share of the wait."""
+"""The largest jitter that is added to a wait of the default back-off, as a share of the wait."""
 
 LARGEST_BODY = 16 * 1024 * 1024
 """The highest value, in bytes, for BRIDGE_MAX_BODY, a token's limit, and a topic's limit on kept bodies."""
