@@ -63,7 +63,8 @@ async def drain(
     new counter.
 
     Raises:
-        TopologyError: an old queue has a consumer, or the broker refuses something.
+        TopologyError: an old queue has a consumer, the broker refuses something, or no message came for 60 s from a
+            queue that is not empty.
         TimeoutError: not done within `timeout_s`.
         ValueError: the old and the new names are the same.
         Exception: the errors of aio-pika if the connection is lost.

@@ -74,7 +74,11 @@ class Mover:
 
     async def empty(self, queues: Sequence[Queue]) -> None:
         """Consumes `queues` until they are empty. Meanwhile moves the deliveries of every queue that the mover
-        consumes."""
+        consumes.
+
+        Raises:
+            TopologyError: no message came for `SILENCE_S`.
+        """
         while queues:
             await self.take_from(queues)
             queue_by_marker = {await self._mark(queue): queue.name for queue in queues}

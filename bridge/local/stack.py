@@ -40,7 +40,12 @@ class StackSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
-        """Reads BRIDGE_HTTP_PORT, BRIDGE_AMQP_URL, BRIDGE_REDIS_URL and BRIDGE_LOCAL_DIR."""
+        """Returns the settings in BRIDGE_HTTP_PORT, BRIDGE_AMQP_URL, BRIDGE_REDIS_URL and BRIDGE_LOCAL_DIR. A variable
+        that is unset or empty gives its setting's default.
+
+        Raises:
+            LocalError: BRIDGE_HTTP_PORT is not a whole number from 0 to 65535.
+        """
         return cls(
             http_port=_port(environment, "BRIDGE_HTTP_PORT", 8080),
             amqp_url=environment.get("BRIDGE_AMQP_URL") or None,

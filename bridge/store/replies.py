@@ -1,4 +1,5 @@
-"""Reads the answers of Redis. RESP2 and RESP3 give some answers different shapes; each reader takes both shapes.
+"""Reads the answers of Redis. RESP2 and RESP3 give some answers different shapes; each reader takes both shapes. A
+reader raises UnexpectedReply for an answer of any other shape.
 
 A string is bytes, and a missing string is None. Under RESP3 a hash is a map, members with scores are pairs, and a
 double is a float. Under RESP2 hashes and members with scores are flat arrays, and a double is a string.

@@ -109,7 +109,11 @@ class Receiver:
         self._write(described(_DISPOSITION, *fields))
 
     async def close(self) -> None:
-        """Closes the connection, and returns once RabbitMQ has read all that was written."""
+        """Closes the connection, and returns once RabbitMQ has read all that was written.
+
+        Raises:
+            BrokerUnavailable: the connection was lost before that.
+        """
         self._write(described(_CLOSE))
         while (await self._next(closing=True))[0] != _CLOSE:
             pass

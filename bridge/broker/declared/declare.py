@@ -116,6 +116,7 @@ class Declarer:
 
         Raises:
             NotAllowed: a queue of the plan exists, and the bridge's user may not delete the plan's objects.
+            BrokerUnavailable: RabbitMQ is away, does not answer in time, or failed.
         """
         connection = await self._connection.raw_connection()
         try:

@@ -123,7 +123,12 @@ class ApiCall:
         return answer_of(Request(self.scope), problem_type, detail, headers=headers, **members)
 
     async def document(self) -> bytes:
-        """Returns the bytes of the body. A second call returns them again."""
+        """Returns the bytes of the body. A second call returns them again.
+
+        Raises:
+            EncodedBody: the body has a content coding.
+            ClientDisconnect: the client closed the connection.
+        """
         if self._read is None:
             self._read = await self._received()
         return self._read

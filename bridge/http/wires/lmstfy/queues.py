@@ -27,7 +27,8 @@ async def peek(_request: WireRequest, admitted: Admitted) -> Response:
 
 
 async def peek_job(request: WireRequest, admitted: Admitted) -> Response:
-    """Shows a job that has not ended, or a dead letter. As in lmstfy, `remain_tries` is always 0 here."""
+    """Shows a job that has not ended, or a dead letter. 404: there is no such job, or it has ended. As in lmstfy,
+    `remain_tries` is always 0 here."""
     job_id = request.params["job_id"]
     message = None
     with suppress(NotFound):

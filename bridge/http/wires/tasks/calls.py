@@ -85,6 +85,11 @@ class Calls:
 
         If no task is ready, the answer's members are null. If the answer can't be sent, the lease expires and the task
         is redelivered.
+
+        Raises:
+            InvalidRequest: a parameter is missing or malformed.
+            NotDue: the task that `task_id` names is not due yet.
+            NotFound: there is no task that `task_id` names, or its content was not kept.
         """
         topic = _topic(params)
         if params.get("task_id") not in (None, ""):
