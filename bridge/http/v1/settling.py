@@ -39,8 +39,8 @@ async def ack_many(pools: Pools, call: ApiCall) -> Response:
 async def ack(pools: Pools, call: ApiCall) -> Response:
     """Ends the message: it is not delivered again.
 
-    A call with a `receipt` succeeds only during the lease of that receipt. 409: the lease or the message has ended, or
-    nobody has received the message: it waits for its first delivery.
+    A call with a `receipt` succeeds only during the lease of that receipt. 404: the topic has no message with this id.
+    409: the lease or the message has ended, or nobody has received the message: it waits for its first delivery.
     """
     topic, message_id, wanted = call.topic, call.message_id, await call.body(AckRequest)
     return JsonAnswer(message_out(await pools.serving(topic).settling.ack(topic, message_id, wanted.receipt)))
@@ -54,7 +54,7 @@ async def nack(pools: Pools, call: ApiCall) -> Response:
     keep the message's body, the message is delivered again when its lease would have ended. If the retries are used up
     as well, it stays leased until then, and is a dead letter after that.
 
-    409: the lease of the receipt has ended, or the message is not leased.
+    404: the topic has no message with this id. 409: the lease of the receipt has ended, or the message is not leased.
     """
     topic, message_id, wanted = call.topic, call.message_id, await call.body(NackRequest)
     message = await pools.serving(topic).settling.nack(
@@ -66,7 +66,8 @@ async def nack(pools: Pools, call: ApiCall) -> Response:
 async def extend(pools: Pools, call: ApiCall) -> Response:
     """Makes the lease last at least `lease` from now. A lease that lasts longer already does not change.
 
-    409: the lease of the receipt has ended, or the message is not leased."""
+    404: the topic has no message with this id. 409: the lease of the receipt has ended, or the message is not leased.
+    """
     topic, message_id, wanted = call.topic, call.message_id, await call.body(ExtendRequest)
     settling = pools.serving(topic).settling
     message = await settling.extend(topic, message_id, receipt=wanted.receipt, lease_ms=wanted.lease)

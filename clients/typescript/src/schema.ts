@@ -25,8 +25,9 @@ export interface paths {
          *
          *     Give `delay`, or `deliver_at`, or neither for now. 201: the message is durable. 200 with `Idempotent-Replay: true`:
          *     a live message already has this id, and the answer is that message. 200 without this header: that message was
-         *     replaced or extended, as `if_exists` asks. 422 for `body`: that message has another body, and `if_exists` is not
-         *     given. 503: nothing was promised; send the message again with the same `id`.
+         *     replaced or extended, as `if_exists` asks. 422 for `body`, `content_type` or `to`: that message has another one, and
+         *     `if_exists` is not given. 409: `if_exists` is `error`, or it is `replace` and that message is just being released.
+         *     503: nothing was promised; send the message again with the same `id`.
          *
          *     With `if_exists` `replace`, a delivery of the replaced message goes on, and its ack answers 409. With `extend`, a
          *     message that is ready stays as it is, and one that is leased is replaced. If several sends replace or extend a
@@ -152,8 +153,8 @@ export interface paths {
          * Ack one message
          * @description Ends the message: it is not delivered again.
          *
-         *     A call with a `receipt` succeeds only during the lease of that receipt. 409: the lease or the message has ended, or
-         *     nobody has received the message: it waits for its first delivery.
+         *     A call with a `receipt` succeeds only during the lease of that receipt. 404: the topic has no message with this id.
+         *     409: the lease or the message has ended, or nobody has received the message: it waits for its first delivery.
          */
         post: operations["ack"];
         delete?: never;
@@ -180,7 +181,7 @@ export interface paths {
          *     keep the message's body, the message is delivered again when its lease would have ended. If the retries are used up
          *     as well, it stays leased until then, and is a dead letter after that.
          *
-         *     409: the lease of the receipt has ended, or the message is not leased.
+         *     404: the topic has no message with this id. 409: the lease of the receipt has ended, or the message is not leased.
          */
         post: operations["nack"];
         delete?: never;
@@ -202,7 +203,7 @@ export interface paths {
          * Extend a lease
          * @description Makes the lease last at least `lease` from now. A lease that lasts longer already does not change.
          *
-         *     409: the lease of the receipt has ended, or the message is not leased.
+         *     404: the topic has no message with this id. 409: the lease of the receipt has ended, or the message is not leased.
          */
         post: operations["extend"];
         delete?: never;
@@ -416,11 +417,14 @@ export interface paths {
         put?: never;
         /**
          * Delete all messages that match
-         * @description Deletes the messages that match, also leased messages and dead letters. A consumer that has leased a
-         *     message may finish its work, but can no longer ack the message.
+         * @description Deletes the messages that match, also leased messages and dead letters. A consumer that has leased a message may
+         *     finish its work, but can no longer ack the message.
          *
          *     Messages that are sent after the call do not match. For more than 1,000 messages, the bridge begins an operation:
          *     202, with its address in `Location`.
+         *
+         *     404: `topic` names a topic, and there is none of this name. 409: the call would begin an operation, and 20 run
+         *     already.
          */
         post: operations["delete_many"];
         delete?: never;
@@ -444,6 +448,9 @@ export interface paths {
          *
          *     A message that is already due at the new time does not match. For more than 1,000 messages, the bridge begins an
          *     operation: 202, with its address in `Location`.
+         *
+         *     404: `topic` names a topic, and there is none of this name. 409: the call would begin an operation, and 20 run
+         *     already.
          */
         post: operations["move_many"];
         delete?: never;
@@ -466,6 +473,9 @@ export interface paths {
          * @description Makes the waiting messages that match due now.
          *
          *     For more than 1,000 messages, the bridge begins an operation: 202, with its address in `Location`.
+         *
+         *     404: `topic` names a topic, and there is none of this name. 409: the call would begin an operation, and 20 run
+         *     already.
          */
         post: operations["run_many_now"];
         delete?: never;
@@ -488,6 +498,9 @@ export interface paths {
          * @description Makes the dead letters that match ready again. Their attempts are counted from the start.
          *
          *     For more than 1,000 messages, the bridge begins an operation: 202, with its address in `Location`.
+         *
+         *     404: `topic` names a topic, and there is none of this name. 409: the call would begin an operation, and 20 run
+         *     already.
          */
         post: operations["replay_matching"];
         delete?: never;
@@ -1997,7 +2010,7 @@ export interface components {
              */
             to?: components["schemas"]["TargetRequest"] | null;
             /**
-             * @description What to do if a live message has the id. `keep`: answer with it. `replace`: send this one in its place. `extend`: give it this content, and a later due time, within `max_wait`. `error`: answer 409. By default: answer with it if it has the same body, else 422
+             * @description What to do if a live message has the id. `keep`: answer with it. `replace`: send this one in its place. `extend`: give it this content, and a later due time, within `max_wait`. `error`: answer 409. By default: answer with it if it has this body, content type and `to`, else 422
              * @default null
              */
             if_exists?: ("error" | "extend" | "keep" | "replace") | null;

@@ -72,11 +72,15 @@ class BulkOut(Answer):
 
 
 async def delete_many(pools: Pools, call: ApiCall) -> Response:
-    """Deletes the messages that match, also leased messages and dead letters. A consumer that has leased a
-    message may finish its work, but can no longer ack the message.
+    """Deletes the messages that match, also leased messages and dead letters. A consumer that has leased a message may
+    finish its work, but can no longer ack the message.
 
     Messages that are sent after the call do not match. For more than 1,000 messages, the bridge begins an operation:
-    202, with its address in `Location`."""
+    202, with its address in `Location`.
+
+    404: `topic` names a topic, and there is none of this name. 409: the call would begin an operation, and 20 run
+    already.
+    """
     return await _apply(pools, call, BulkAction.DELETE, BulkRequest)
 
 
@@ -84,21 +88,33 @@ async def move_many(pools: Pools, call: ApiCall) -> Response:
     """Moves all waiting messages that match to one new due time.
 
     A message that is already due at the new time does not match. For more than 1,000 messages, the bridge begins an
-    operation: 202, with its address in `Location`."""
+    operation: 202, with its address in `Location`.
+
+    404: `topic` names a topic, and there is none of this name. 409: the call would begin an operation, and 20 run
+    already.
+    """
     return await _apply(pools, call, BulkAction.MOVE, BulkMoveRequest)
 
 
 async def run_many_now(pools: Pools, call: ApiCall) -> Response:
     """Makes the waiting messages that match due now.
 
-    For more than 1,000 messages, the bridge begins an operation: 202, with its address in `Location`."""
+    For more than 1,000 messages, the bridge begins an operation: 202, with its address in `Location`.
+
+    404: `topic` names a topic, and there is none of this name. 409: the call would begin an operation, and 20 run
+    already.
+    """
     return await _apply(pools, call, BulkAction.RUN_NOW, BulkRequest)
 
 
 async def replay_matching(pools: Pools, call: ApiCall) -> Response:
     """Makes the dead letters that match ready again. Their attempts are counted from the start.
 
-    For more than 1,000 messages, the bridge begins an operation: 202, with its address in `Location`."""
+    For more than 1,000 messages, the bridge begins an operation: 202, with its address in `Location`.
+
+    404: `topic` names a topic, and there is none of this name. 409: the call would begin an operation, and 20 run
+    already.
+    """
     return await _apply(pools, call, BulkAction.REPLAY, BulkRequest)
 
 

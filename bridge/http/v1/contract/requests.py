@@ -86,7 +86,7 @@ class SendRequest(Request):
         Meta(
             description="What to do if a live message has the id. `keep`: answer with it. `replace`: send this one in "
             "its place. `extend`: give it this content, and a later due time, within `max_wait`. `error`: answer 409. "
-            "By default: answer with it if it has the same body, else 422"
+            "By default: answer with it if it has this body, content type and `to`, else 422"
         ),
     ] = None
     max_wait: Annotated[

@@ -41,8 +41,9 @@ async def send(pools: Pools, call: ApiCall) -> Response:
 
     Give `delay`, or `deliver_at`, or neither for now. 201: the message is durable. 200 with `Idempotent-Replay: true`:
     a live message already has this id, and the answer is that message. 200 without this header: that message was
-    replaced or extended, as `if_exists` asks. 422 for `body`: that message has another body, and `if_exists` is not
-    given. 503: nothing was promised; send the message again with the same `id`.
+    replaced or extended, as `if_exists` asks. 422 for `body`, `content_type` or `to`: that message has another one, and
+    `if_exists` is not given. 409: `if_exists` is `error`, or it is `replace` and that message is just being released.
+    503: nothing was promised; send the message again with the same `id`.
 
     With `if_exists` `replace`, a delivery of the replaced message goes on, and its ack answers 409. With `extend`, a
     message that is ready stays as it is, and one that is leased is replaced. If several sends replace or extend a
@@ -52,7 +53,8 @@ async def send(pools: Pools, call: ApiCall) -> Response:
     Consumers get `body` as compact JSON in UTF-8, with every digit of its numbers; for a text content type as the text
     in UTF-8. They get `body_base64` as the decoded bytes.
 
-    The request's headers `traceparent` and `tracestate` become headers of the message, if it has neither."""
+    The request's headers `traceparent` and `tracestate` become headers of the message, if it has neither.
+    """
     max_body_bytes = call.caller.max_body(pools.settings.max_body)
     topic = call.topic
     draft = await call.read(partial(_draft, topic, max_body_bytes))
