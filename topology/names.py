@@ -24,7 +24,7 @@ LONGEST_NAME: Final = 255
 AMQP."""
 
 MOST_LANES: Final = 64
-"""The most lanes. A lane has 178 queues, and more lanes would keep a cluster busy."""
+"""The most lanes. A lane has 178 quorum queues, and a cluster must elect a leader for each after a restart."""
 
 # By hand: the size of one step, and the wait of a slot as text. Each place before the slot's own is written as 0, so
 # these texts sort by duration.

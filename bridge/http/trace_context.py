@@ -22,7 +22,7 @@ _VALUE: Final = re.compile(rb"[!-~](?:[ -~]{0,510}[!-~])?")
 
 def given(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str] | None:
     """Returns the trace headers for the request's messages, by name: `traceparent`, and `tracestate` if the request has
-    it. `headers`: the request's headers. None: the request has no `traceparent`, or one beyond the limits."""
+    it. Returns None if the request has no `traceparent`, or one beyond the limits. `headers`: the request's headers."""
     for name, value in headers:
         if name == _PARENT:
             return _context(value, headers)

@@ -17,11 +17,11 @@ SECRETS: Final = frozenset(name for name, field in Settings.model_fields.items()
 
 
 def given() -> dict[str, Given]:
-    """Returns the settings that an operator has given, by name.
+    """Returns the settings that an operator has given, by name, as unchecked text with its place (`given.py`).
 
     Raises:
-        WrongSettings: a file can't be read, a TOML key is unknown, or one place has both a value and a file for a
-            setting.
+        WrongSettings: a file can't be read, a TOML key is unknown, or one place gives both a setting and a file for it,
+            such as BRIDGE_LEASE and BRIDGE_LEASE_FILE.
     """
     return given_settings(os.environ, Settings.model_fields)
 

@@ -77,10 +77,10 @@ class Deliveries:
         self._tracer = tracer
 
     def released(self, copy: Copy, exchange: str) -> DeliverySpan | None:
-        """Begins the span of a release, and returns it. The caller ends the span at the publisher confirm.
+        """Begins the span of a release, and returns it. Returns None if the copy has no sampled trace context of its
+        sender. The caller ends the span at the publisher confirm.
 
-        `exchange`: where the copy is published. None: the delivery is not traced, because the copy has no sampled trace
-        context of its sender.
+        `exchange`: where the copy is published.
         """
         origin = _origin(copy.envelope.headers)
         if origin is None:
@@ -90,18 +90,20 @@ class Deliveries:
         return self._begun(_RELEASE, f"{exchange}:{copy.topic}", facts, origin)
 
     def pulled(self, message: Message, queue: str, *, within: str, since_ns: int) -> DeliverySpan | None:
-        """Begins the span of a pull, and returns it. The caller ends the span when the message is leased.
+        """Begins the span of a pull, and returns it. Returns None if the delivery is not traced. The caller ends the
+        span when the message is leased.
 
         `queue`: the queue that the message was taken from. `within`: the trace context of the delivery's earlier span,
-        empty if there is none. `since_ns`: when the leasing began, in Unix ns. None: the delivery is not traced.
+        empty if there is none. `since_ns`: when the leasing began, in Unix ns.
         """
         return self._of_message(_PULL, message, queue, within, since_ns)
 
     def called(self, message: Message, queue: str, *, within: str) -> DeliverySpan | None:
-        """Begins the span of a callback, and returns it. The caller ends the span at the receiver's answer.
+        """Begins the span of a callback, and returns it. Returns None if the delivery is not traced. The caller ends
+        the span at the receiver's answer.
 
         `queue`: the queue that the message was taken from. `within`: the trace context of the delivery's earlier span,
-        empty if there is none. None: the delivery is not traced.
+        empty if there is none.
         """
         return self._of_message(_CALLBACK, message, queue, within, None)
 

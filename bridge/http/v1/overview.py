@@ -109,9 +109,9 @@ async def overview(pools: Pools, call: ApiCall) -> Response:
 def overview_out(sample: Sample, pools: Pools, caller: Caller) -> OverviewOut:
     """Returns the answer with the figures of a sample. A sample is one reading of all figures by `Overview`.
 
-    Counts, rates and worst topics cover only topics that the caller may see. Rates then also leave out topics that
-    share the metrics' label `_other`. Health, lateness and missing pools cover everything. `queues` is null unless the
-    caller may use every topic.
+    Counts, rates and worst topics cover only topics that the caller may see. Health, lateness and missing pools cover
+    everything. For a caller that may not use every topic, `queues` is null, and rates leave out the topics that share
+    the metrics' label `_other`.
     """
     seen = {topic: figures for topic, figures in sample.topics.items() if caller.sees(topic)}
     all_seen = len(seen) == len(sample.topics) and caller.sees(None)

@@ -27,7 +27,8 @@ class BundleRefs:
         self._unfinished[tag] = copies
 
     def read(self, copies: int) -> None:
-        """Counts copies that were read out of bundles as unfinished. `copies`: how many they are."""
+        """Adds to the number of unfinished copies of all bundles, which `has_room` limits. `copies`: how many were just
+        read."""
         self.copies += copies
 
     def __contains__(self, tag: int) -> bool:

@@ -82,11 +82,11 @@ Decision = Hold | Drop | Perform
 
 
 def named(item: Due) -> NamedBefore:
-    """Returns which copies the message's record has certainly named before this copy came. Decides by the copy's kind
-    and epoch.
+    """Returns what the message's record has certainly named before this copy came. Decides by the copy's kind and
+    epoch.
 
-    `MESSAGE`: this copy, or an earlier copy of its message. `FORMER`: one of these, or a copy of the message that this
-    message replaced. `NOTHING`: perhaps none of them.
+    `MESSAGE`: at least one copy of this message, which may be this copy. `FORMER`: at least one copy of this message or
+    of the message that it replaced. `NOTHING`: nothing is certain.
     """
     match item.kind:
         case CopyKind.PLAIN | CopyKind.CHECKED | CopyKind.RETRY:

@@ -70,9 +70,9 @@ class GlobalJobs:
                 await self._delete(draft.topic, message_id, sent.message.record.created_ms)
 
     async def pop(self, names: Sequence[str], request: Request, caller: Caller, *, wait_ms: int) -> Job | None:
-        """Leases the first ready job, and returns it. `names`: the clients' names of topics, the most urgent first.
-        None: no job was ready within `wait_ms`, or the client disconnected. The caller must have read the request's
-        body.
+        """Leases the first ready job, and returns it. Returns None if no job was ready within `wait_ms`, or the client
+        disconnected. The caller must have read the request's body. `names`: the clients' names of topics, the most
+        urgent first.
 
         Raises:
             NotAllowed: the token does not allow a topic.
