@@ -77,7 +77,7 @@ async def test_letters_are_not_looked_for_in_a_queue_until_it_is_declared_again(
         await send(service, draft(topic, max_retry=0))
         await pull(service, topic)
         await service.settling.nack(topic, "it", receipt=None, delay_ms=0, reason=None)
-        apply, exists = Declarer.apply, Declarer.exists
+        apply, depth = Declarer.apply, Channel.depth
 
         async def held(declarer: Declarer, wanted: Plan, *, existed: bool = False) -> None:
             await apply(declarer, wanted, existed=existed)
@@ -85,12 +85,13 @@ async def test_letters_are_not_looked_for_in_a_queue_until_it_is_declared_again(
                 begun.set()
                 await looked.wait()
                 for _ in range(ROUNDS):  # a read needs fewer round trips
-                    await exists(declarer, f"dead.{topic}")
+                    await declarer.exists(f"dead.{topic}")
                 events.append("declared")
 
-        async def looking(declarer: Declarer, queue: str) -> bool:
-            found = await exists(declarer, queue)
-            looked.set()
+        async def looking(channel: Channel, queue: str) -> int:
+            found = await depth(channel, queue)
+            if queue == f"dead.{topic}":
+                looked.set()
             return found
 
         def noted(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
@@ -104,7 +105,7 @@ async def test_letters_are_not_looked_for_in_a_queue_until_it_is_declared_again(
         await delete(service, f"dead.{topic}")
         broker.declared._dead.declared.discard(topic)
         monkeypatch.setattr(Declarer, "apply", held)
-        monkeypatch.setattr(Declarer, "exists", looking)
+        monkeypatch.setattr(Channel, "depth", looking)
         declare = asyncio.create_task(broker.declared.ensure_dead(topic))
         await begun.wait()
         monkeypatch.setattr(Channel, "get", noted(Channel.get))

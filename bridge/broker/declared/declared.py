@@ -185,23 +185,6 @@ class Declared:
         async with self._looking:
             return self.has_topic(topic) or await self._declarer.exists(self._names.ready_queue(topic))
 
-    async def finds_dead(self, topic: str) -> bool:
-        """Whether the topic's dead queue is on the broker and can be read. Creates nothing.
-
-        RabbitMQ also knows a queue while it is being declared. Such a queue has no leader, and a get from it would end
-        the connection (541, noproc). So this method waits until the declare ends.
-
-        Raises:
-            Unavailable: RabbitMQ or Redis is away, or does not answer in time.
-        """
-        if self.has_dead(topic):
-            return True
-        async with self._looking:
-            exists = await self._declarer.exists(self._names.dead_queue(topic))
-        if exists:
-            await self.ensure_dead(topic)
-        return exists
-
     def forget_topics(self, topics: Iterable[str]) -> None:
         """Forgets that the queues of these topics were declared, so that their next use declares them again. Call this
         when a queue was gone."""

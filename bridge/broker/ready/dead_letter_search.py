@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
@@ -37,19 +37,27 @@ class DeadLetterSearch:
 
     @asynccontextmanager
     async def find_many(
-        self, queue: str, is_wanted: Callable[[Taken], bool], *, most: int
+        self, queue: str, is_wanted: Callable[[Taken], bool], *, most: int, ensure: Callable[[], Awaitable[None]]
     ) -> AsyncIterator[list[Taken]]:
         """Yields the first `most` messages for which `is_wanted` holds, or fewer if the queue has fewer. The caller
         acknowledges them within the context.
+
+        `ensure`: declares the queue, unless this process has declared it. Raises Unavailable. It is called if RabbitMQ
+        has the queue and counts no messages. The queue may be being declared then, without a leader, and a read of it
+        would end the connection (541, noproc).
 
         RabbitMQ requeues all other messages at their places when the context ends. Searches of one queue take turns.
 
         Raises:
             BrokerUnavailable: RabbitMQ is away, or does not answer in time.
+            Unavailable: the error of `ensure`.
         """
         crashes = self._guard.crashes
         try:
-            async with self._turns.setdefault(queue, asyncio.Lock()), self._search(queue, is_wanted, most) as found:
+            async with (
+                self._turns.setdefault(queue, asyncio.Lock()),
+                self._search(queue, is_wanted, most, ensure) as found,
+            ):
                 yield found
         except BrokerUnavailable:
             if self._guard.crashes > crashes:
@@ -57,7 +65,9 @@ class DeadLetterSearch:
             raise
 
     @asynccontextmanager
-    async def _search(self, queue: str, is_wanted: Callable[[Taken], bool], most: int) -> AsyncIterator[list[Taken]]:
+    async def _search(
+        self, queue: str, is_wanted: Callable[[Taken], bool], most: int, ensure: Callable[[], Awaitable[None]]
+    ) -> AsyncIterator[list[Taken]]:
         channel = await self._connection.channel()
         tags: list[str] = []
         try:
@@ -69,6 +79,9 @@ class DeadLetterSearch:
                     most_read = depth + _WINDOW
             except QueueMissing:
                 depth = most_read = 0
+            else:
+                if not depth:
+                    await ensure()
             found: list[Taken] = []
             for read in range(most_read):
                 if read % _WINDOW == 0:

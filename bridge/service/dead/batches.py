@@ -3,9 +3,10 @@ batch."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 from bridge.broker.ready.taken import Taken
@@ -156,12 +157,14 @@ class DeadLetters:
 
         async with AsyncExitStack() as searches:
             # Dead letters with a target are in a queue that all topics share.
-            own = self._declared.dead_queue(of.topic)
-            queues = (own, self._declared.unroutable_queue)
-            for queue in reversed(queues) if of.is_targeted else queues:
-                left = len(of.letters) - len(found)
-                if left and (queue != own or await self._declared.finds_dead(of.topic)):
-                    await searches.enter_async_context(self._search.find_many(queue, is_wanted, most=left))
+            queues: list[tuple[str, Callable[[], Awaitable[None]]]] = [
+                (self._declared.dead_queue(of.topic), partial(self._declared.ensure_dead, of.topic)),
+                (self._declared.unroutable_queue, self._declared.wheel.ensure),
+            ]
+            for queue, ensure in reversed(queues) if of.is_targeted else queues:
+                if left := len(of.letters) - len(found):
+                    search = self._search.find_many(queue, is_wanted, most=left, ensure=ensure)
+                    await searches.enter_async_context(search)
             yield found
 
     async def _copies(

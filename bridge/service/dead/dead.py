@@ -110,7 +110,7 @@ class Dead:
             Unavailable: RabbitMQ or Redis is away.
         """
         await self._store.learn_clock(self._records.keys.homes(topic))
-        if not await self._declared.finds_dead(topic):
+        if not await self._may_have_letters(topic):
             return None
         try:
             taken = await self._taker.take(self._declared.dead_queue(topic), 1)
@@ -244,7 +244,7 @@ class Dead:
         """Takes dead letters out of the topic's own dead-letter queue, and performs the steps that `decide` returns.
         `held`: the method appends deliveries that must not be settled yet to this list."""
         outcomes: list[Outcome[DeadLetterVerdict]] = []
-        left = limit if await self._declared.finds_dead(topic) else 0
+        left = limit if await self._may_have_letters(topic) else 0
         while left > 0:
             self._check_stop()
             try:
@@ -284,6 +284,31 @@ class Dead:
         settled = await settle(self._succession, taken, works)
         held += (one for one, settlement in zip(taken, settled, strict=True) if isinstance(settlement, Held))
         return [named(settlement.result) for settlement in settled]
+
+    async def _may_have_letters(self, topic: str) -> bool:
+        """Returns False if the topic certainly has no dead letters in its queue. Asks over a channel of its own:
+        RabbitMQ closes a channel after a get from a missing queue, and other calls use the taker's channels.
+
+        Raises:
+            Unavailable: RabbitMQ or Redis is away.
+        """
+        if self._declared.has_dead(topic):
+            return True
+        try:
+            depth = await self._declared.depth(self._declared.dead_queue(topic))
+        except QueueMissing:
+            return False
+        if depth:
+            return True
+        # RabbitMQ also counts no messages while a queue has no leader. A get from a new queue would end the connection
+        # then (541, noproc). If the queue is old, Redis lists its dead letters. Redis also lists those of a deleted
+        # queue, which this process may be declaring again.
+        page = await self._lookup.page(
+            topic, states=[State.DEAD], due_after_ms=None, due_before_ms=None, limit=1, cursor=None
+        )
+        if page.items:
+            await self._declared.ensure_dead(topic)
+        return bool(page.items)
 
     async def _dead(self, topic: str, message_id: str) -> Message:
         message = await self._lookup.get(topic, message_id)

@@ -36,7 +36,9 @@ class Unroutable:
         def is_wanted(taken: Taken) -> bool:
             return (taken.properties.headers or {}).get("x-delay-topic") == topic
 
-        return self._search.find_many(self._declared.unroutable_queue, is_wanted, most=most)
+        return self._search.find_many(
+            self._declared.unroutable_queue, is_wanted, most=most, ensure=self._declared.wheel.ensure
+        )
 
     async def remove(self, topic: str) -> None:
         """Deletes the topic's dead letters from the queue, but not their records.
