@@ -1,7 +1,7 @@
-"""Starts this machine's RabbitMQ without the plugins that no test enables.
+"""Starts this machine's RabbitMQ with less CPU: without unused plugins, and with all Erlang modules in one folder.
 
-Erlang looks for each module in the folder of one plugin after the other. Without the 40 folders of unused plugins, a
-node starts with a third less CPU: 3.1 s instead of 4.6.
+Erlang looks for each of a thousand modules in the folder of one application after the other. Most of a node's start was
+this search: 53,000 files that do not exist. One folder with links to all modules, searched first, leaves 7,000.
 """
 
 from __future__ import annotations
@@ -21,6 +21,14 @@ from bridge.local.installation import Installation
 PROJECT: Final = Path(__file__).parents[2]
 PROGRAMS: Final = Path("/usr/lib/rabbitmq/bin")
 ENABLED: Final = "rabbitmq_management"
+OTP: Final = Path("/usr/lib/erlang/lib")
+_LINKS: Final = "zz_modules"
+"""An application without modules of its own. RabbitMQ searches the plugins' folders from the last name to the first."""
+_LINKS_APP: Final = f"""{{application, {_LINKS}, [
+  {{description, "Links to the modules of all other applications"}}, {{vsn, "1"}},
+  {{modules, []}}, {{registered, []}}, {{applications, [kernel, stdlib]}}]}}.
+"""
+_UNLINKED: Final = "rabbitmq_prelaunch"  # finds the schema of rabbitmq.conf beside its own modules
 _APPLICATIONS: Final = re.compile(r"\{applications,\s*\[([^]]*)\]")
 
 
@@ -36,15 +44,17 @@ class LeanInstallation(Installation):
 def _lean(program: Path) -> Path:
     """Returns the same program in a copy of RabbitMQ's folder, made once for all runs."""
     home = program.parents[1]
-    copy = PROJECT / ".local" / f"lean-{home.name}"
+    copy = PROJECT / ".local" / f"linked-{home.name}"
     if not copy.exists():
         copy.parent.mkdir(exist_ok=True)
         draft = Path(tempfile.mkdtemp(dir=copy.parent))
         for folder in ("sbin", "escript"):
             shutil.copytree(home / folder, draft / folder)
         (draft / "plugins").mkdir()
-        for plugin in _needed(home / "plugins"):
+        plugins = _needed(home / "plugins")
+        for plugin in plugins:
             (draft / "plugins" / plugin.name).symlink_to(plugin)
+        _link_modules([*OTP.iterdir(), *plugins], draft / "plugins" / f"{_LINKS}-1" / "ebin")
         try:
             os.rename(draft, copy)
         except OSError:
@@ -66,3 +76,14 @@ def _needed(plugins: Path) -> list[Path]:
             found = _APPLICATIONS.search((folders[name] / "ebin" / f"{name}.app").read_text())
             asked += [one.strip() for one in found[1].split(",")] if found else []
     return [folder for name, folder in folders.items() if name in needed or not name.startswith("rabbitmq_")]
+
+
+def _link_modules(applications: Iterable[Path], folder: Path) -> None:
+    """Makes the folder, with a link to each module of the applications. A link whose module is gone does no harm:
+    Erlang goes on to the next folder."""
+    folder.mkdir(parents=True)
+    (folder / f"{_LINKS}.app").write_text(_LINKS_APP)
+    for application in applications:
+        if application.name.partition("-")[0] != _UNLINKED:
+            for module in (application / "ebin").glob("*.beam"):
+                (folder / module.name).symlink_to(module)
