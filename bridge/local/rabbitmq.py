@@ -20,6 +20,7 @@ from bridge.local.server import Server
 
 USER = PASSWORD = "guest"
 CTL_TIMEOUT_SECONDS = 120
+COOKIE = ".erlang.cookie"
 
 # The same as deploy/rabbitmq-advanced.config, which gives the reason.
 ADVANCED_CONFIGURATION = (
@@ -168,17 +169,34 @@ class RabbitNode(Server):
             self._epmd.kill()
 
     def ctl(self, *arguments: str) -> str:
-        """Runs rabbitmqctl against this node and returns its output.
+        """Runs rabbitmqctl against this node and returns its output. It costs half a second of CPU: `evaluate` is
+        cheaper.
 
         Raises:
             LocalError: rabbitmqctl failed.
         """
+        return self._run("rabbitmqctl", [*self.program("rabbitmqctl"), "--quiet", *arguments])
+
+    def evaluate(self, expression: str) -> str:
+        """Evaluates an Erlang expression in the node, and returns its value as Erlang writes it.
+
+        Raises:
+            LocalError: the evaluation failed.
+        """
+        program = self.installation.command("erl_call", "erlang-base", self.data_dir)
+        cookie = (self.data_dir / COOKIE).read_text()
+        says = self._run("erl_call", [*program, "-sname", self.node_name, "-c", cookie, "-e"], f"{expression}.\n")
+        if not says.startswith("{ok, "):
+            raise LocalError(f"{expression} failed: {says}")
+        return says.removeprefix("{ok, ").removesuffix("}")
+
+    def _run(self, title: str, command: list[str], standard_input: str = "") -> str:
         if not self.running:
             raise LocalError(f"RabbitMQ {self.node_name} is not running")
         done = subprocess.run(
-            [*self.program("rabbitmqctl"), "--quiet", *arguments],
+            command,
             env=self.environment(),
-            stdin=subprocess.DEVNULL,
+            input=standard_input,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=CTL_TIMEOUT_SECONDS,
@@ -186,7 +204,7 @@ class RabbitNode(Server):
             text=True,
         )
         if done.returncode != 0:
-            raise LocalError(f"rabbitmqctl {' '.join(arguments)} ended with code {done.returncode}:\n{done.stdout}")
+            raise LocalError(f"{title} for {self.node_name} ended with code {done.returncode}:\n{done.stdout}")
         return done.stdout
 
     def sync(self) -> None:
@@ -195,7 +213,7 @@ class RabbitNode(Server):
         RabbitMQ itself writes them up to a second later. If the node is killed before that, it loses a quorum queue
         that was just declared, with its confirmed messages. The queue does not answer after the next start.
         """
-        self.ctl("eval", "[dets:sync(Table) || Table <- dets:all()].")
+        self.evaluate("[dets:sync(Table) || Table <- dets:all()]")
 
     def is_ready(self) -> bool:
         return self._pid_file.exists() and self._amqp_answers() and self._management_answers()
@@ -223,7 +241,7 @@ class RabbitNode(Server):
     def _write_files(self) -> None:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         self._pid_file.unlink(missing_ok=True)
-        cookie = self.data_dir / ".erlang.cookie"
+        cookie = self.data_dir / COOKIE
         if not cookie.exists():
             cookie.touch(mode=0o600)
             cookie.write_text(self._cookie or secrets.token_hex(20))

@@ -194,9 +194,9 @@ async def consumers_of(stage: Stage, queue: str) -> int:
 
 def in_flight(stage: Stage) -> int:
     """The number of messages that consumers of the stage hold."""
-    lines = stage.rabbit.ctl("list_channels", "--no-table-headers", "vhost", "messages_unacknowledged").splitlines()
-    counts = [line.split() for line in lines]
-    return sum(int(count) for vhost, count in counts if stage.rabbit.amqp_url.endswith(f"/{vhost}"))
+    listed = "rabbit_channel:info_all([vhost, messages_unacknowledged])"
+    vhost = stage.rabbit.amqp_url.rpartition("/")[2]
+    return int(stage.rabbit.evaluate(f'lists:sum([Count || [{{_, <<"{vhost}">>}}, {{_, Count}}] <- {listed}])'))
 
 
 async def test_stop_ends_when_the_process_was_starved_for_the_grace_period(

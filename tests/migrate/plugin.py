@@ -22,7 +22,7 @@ class Plugin:
         (plugins,) = Path("/").glob(_PLUGINS[1:])
         environment = {**os.environ, "ERL_LIBS": str(plugins)}
         subprocess.run(["erlc", "-o", str(folder), str(SOURCE)], env=environment, check=True)
-        node.ctl("eval", f'code:add_path("{folder}"), {{module, _}} = code:load_file(delayed_exchange), ok.')
+        node.evaluate(f'code:add_path("{folder}"), {{module, _}} = code:load_file(delayed_exchange), ok')
         self._node = node
         self._is_on = False
 
@@ -33,6 +33,6 @@ class Plugin:
         self._switch(False)
 
     def _switch(self, on: bool) -> None:
-        if on != self._is_on:  # rabbitmqctl takes a second of CPU
-            self._node.ctl("eval", f"delayed_exchange:{'on' if on else 'off'}().")
+        if on != self._is_on:
+            self._node.evaluate(f"delayed_exchange:{'on' if on else 'off'}()")
             self._is_on = on

@@ -75,6 +75,12 @@ def test_rabbitmqctl_reaches_the_node(node: RabbitNode) -> None:
         node.ctl("no_such_command")
 
 
+def test_an_expression_is_evaluated_in_the_node(node: RabbitNode) -> None:
+    assert node.evaluate("Sum = 1 + 2, {Sum, node()}") == f"{{3, {node.node_name}}}"
+    with pytest.raises(LocalError, match="badarith"):
+        node.evaluate("1 + a")
+
+
 def test_rabbitmqctl_refuses_a_node_that_is_not_running(local_dir: Path) -> None:
     with pytest.raises(LocalError, match="not running"):
         RabbitNode(local_dir / "never").ctl("status")
