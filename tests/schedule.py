@@ -39,7 +39,7 @@ LONGEST: Final = (
 """Files and folders whose tests take longest, in this order. A worker takes whole files, so long ones begin first."""
 
 TOGETHER: Final = ("tests/fault/private_rabbit",)
-"""Folders of which one worker takes all files, as they share a node of RabbitMQ: a node takes 7 s of CPU to start."""
+"""Folders of which one worker takes all files, as they share a node of RabbitMQ. Its start takes 4 s of CPU."""
 
 
 def turn(file: str) -> int:

@@ -15,7 +15,9 @@ from redis.asyncio import Redis
 from bridge.local.redis import AppendFsync, RedisNode
 from tests.fault.api import Api
 from tests.fault.stage import Stage, started
+from tests.shared_servers import SharedRabbit
 from tests.small_disk import SmallDisk
+from tests.vhosts import give_back_vhost, take_vhost
 from tests.waiting import pause
 
 Full = Callable[[RedisNode], AbstractAsyncContextManager[None]]
@@ -43,9 +45,11 @@ async def memory_full(redis_url: str) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def bridge_on(stage: Stage, folder: Path, fsync: AppendFsync, topic: str) -> AsyncIterator[tuple[str, SmallDisk]]:
-    """A bridge with a private Redis, and a private prefix on the stage's broker."""
+    """A bridge with a private Redis, and a private virtual host of the stage's broker."""
     redis = SmallDisk(folder / f"redis-{topic}", appendfsync=fsync)
-    bridge = stage.bridge(redis_url=redis.url, prefix=topic, ready_prefix=f"r.{topic}.", dead_prefix=f"d.{topic}.")
+    assert isinstance(stage.rabbit, SharedRabbit)
+    own = stage.rabbit.at(take_vhost(stage.rabbit))
+    bridge = stage.bridge(amqp_url=own.amqp_url, redis_url=redis.url)
     await started(redis)
     await started(bridge)
     try:
@@ -53,6 +57,7 @@ async def bridge_on(stage: Stage, folder: Path, fsync: AppendFsync, topic: str) 
     finally:
         bridge.kill()
         redis.kill()
+        give_back_vhost(own, own.vhost)
 
 
 async def refused(api: Api, topic: str) -> str:

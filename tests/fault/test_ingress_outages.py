@@ -111,7 +111,7 @@ async def made(bridge: ForkedBridge, stage: Stage, topic: str) -> None:
 
 @pytest.mark.timeout(300)
 async def test_messages_are_late_and_not_lost_while_redis_is_away(stage: Stage, full_size: bool) -> None:
-    count, per_s, outage_s = (10_000, 400.0, 30.0) if full_size else (400, 200.0, 1.0)
+    count, per_s, outage_s = (10_000, 400.0, 30.0) if full_size else (160, 80.0, 1.0)
     bridge = stage.bridge()
     await made(bridge, stage, "away")
     async with publishing(stage, "away", delay_ms=DELAY_MS) as publisher:
@@ -130,7 +130,7 @@ async def test_messages_are_late_and_not_lost_while_redis_is_away(stage: Stage, 
 
 @pytest.mark.timeout(300)
 async def test_kill_9_of_the_bridge_loses_and_repeats_no_message(stage: Stage, full_size: bool) -> None:
-    count, per_s, kills = (10_000, 1_000.0, 5) if full_size else (400, 400.0, 1)
+    count, per_s, kills = (10_000, 1_000.0, 5) if full_size else (160, 160.0, 1)
     delay_ms = 45_000 if full_size else 8_000  # all are accepted before the first is due
     bridge = stage.bridge()
     await made(bridge, stage, "killed")

@@ -15,7 +15,7 @@ from tests.integration.topic import Topic
 from tests.waiting import pause
 
 CONSUMERS = 8
-IDS = {f"m-{at:03}" for at in range(400)}
+IDS = {f"m-{at:03}" for at in range(160)}
 
 
 class Consumers:

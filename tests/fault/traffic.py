@@ -48,7 +48,7 @@ class Traffic:
             self.sent.add(message_id)
             number += 1
             await self._tell()
-            await asyncio.sleep(self._random.uniform(0, 0.1))
+            await asyncio.sleep(self._random.uniform(0, 0.5))
 
     async def consume(self) -> None:
         while True:

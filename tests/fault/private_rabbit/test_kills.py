@@ -15,7 +15,7 @@ from tests.fault.stage import Stage, killed, started
 from tests.fault.whereabouts import whereabouts
 from tests.history import History
 
-RATE_PER_S = 100
+RATE_PER_S = 40
 MAX_RETRY = 3
 PULLED, CONSUMED = "pulled", "consumed"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from time import monotonic
@@ -18,6 +19,7 @@ from tests.forked_bridge import ForkedBridge
 from tests.waiting import pause
 
 ANSWERED_WITHIN_S = 4.0
+CLOSED, OPEN = 0.0, 2.0  # values of a breaker's gauge
 Outage = Callable[[Stage], AbstractAsyncContextManager[None]]
 
 
@@ -57,25 +59,26 @@ async def rabbit_frozen(stage: Stage) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def memory_alarm(stage: Stage) -> AsyncIterator[None]:
-    async with _alarm(stage, "set_vm_memory_high_watermark", "0.000001", "0.4"):
+    async with _alarm(stage, "vm_memory_monitor:set_vm_memory_high_watermark", "0.000001", "0.4"):
         yield
 
 
 @asynccontextmanager
 async def disk_alarm(stage: Stage) -> AsyncIterator[None]:
-    async with _alarm(stage, "set_disk_free_limit", "1000000000000000", "50000000"):
+    async with _alarm(stage, "rabbit_disk_monitor:set_disk_free_limit", "1000000000000000", "50000000"):
         yield
 
 
 @asynccontextmanager
 async def _alarm(stage: Stage, setting: str, rings: str, ends: str) -> AsyncIterator[None]:
-    await asyncio.to_thread(stage.rabbit.ctl, setting, rings)
+    await asyncio.to_thread(stage.rabbit.evaluate, f"ok = {setting}({rings})")
     try:
         yield
     finally:
-        await asyncio.to_thread(stage.rabbit.ctl, setting, ends)
+        await asyncio.to_thread(stage.rabbit.evaluate, f"ok = {setting}({ends})")
 
 
+FROZEN: list[Outage] = [redis_frozen, rabbit_frozen]
 OUTAGES: list[Outage] = [redis_killed, redis_frozen, rabbit_killed, rabbit_frozen, memory_alarm, disk_alarm]
 
 
@@ -100,12 +103,21 @@ async def refused(api: Api, path: str, body: object) -> bool:
     return True
 
 
+async def breaker(api: Api, part: str) -> float:
+    """The value of the part's gauge."""
+    exposition = (await api.call("GET", "/metrics")).text
+    (value,) = re.findall(rf'^delaybridge_breaker{{part="{part}"}} (\S+)$', exposition, re.MULTILINE)
+    return float(value)
+
+
 @pytest.mark.parametrize("outage", OUTAGES, ids=lambda outage: outage.__name__)
 async def test_calls_in_an_outage_are_refused_in_time_and_no_message_is_lost(
     stage: Stage, bridge: ForkedBridge, http: httpx2.AsyncClient, outage: Outage
 ) -> None:
     api, topic, process = Api(http, bridge.url), outage.__name__, bridge.pid
     sends, pulls = f"/v1/topics/{topic}/messages", f"/v1/topics/{topic}/pull"
+    part = "store" if outage in (redis_killed, redis_frozen) else "broker"
+    seen = len(told(bridge, part))
     await api.sent(topic, "ready")
     due_ms = instant_ms((await api.sent(topic, "due-meanwhile", delay=1_500))["due_at"])
     async with outage(stage):
@@ -115,6 +127,15 @@ async def test_calls_in_an_outage_are_refused_in_time_and_no_message_is_lost(
             await pause()
         calls = [refused(api, sends, {"id": f"refused-{n}", "body": n, "delay": 100}) for n in range(20)]
         assert all(await asyncio.gather(*calls))
+        # The log says so though nobody asks for the health.
+        while told(bridge, part)[seen:][:1] != ["server.away"]:
+            await refused(api, sends, {"id": "refused", "body": 1, "delay": 100})
+            await pause()
+        if outage not in FROZEN:
+            # The server refuses or blocks, and is not silent.
+            for number in range(20):
+                assert await refused(api, sends, {"id": f"refused-{number}", "body": number, "delay": 100})
+                assert await breaker(api, part) == CLOSED
         assert await refused(api, pulls, {"max": 10})
         assert await refused(api, pulls, {"max": 10, "wait": 100})
         ready = await api.call("GET", "/health/ready")
@@ -127,6 +148,8 @@ async def test_calls_in_an_outage_are_refused_in_time_and_no_message_is_lost(
         async with asyncio.timeout(30):
             while "checkpoint" not in await waiting_parts(api):
                 await pause()
+    while told(bridge, part)[-1] != "server.back":
+        await pause()
     assert (await api.insist("GET", "/health/ready")).status_code == 200
     await api.sent(topic, "refused", delay=100)
     wanted = {"ready", "due-meanwhile", "refused"}
@@ -138,20 +161,6 @@ async def test_calls_in_an_outage_are_refused_in_time_and_no_message_is_lost(
     assert (bridge.running, bridge.pid) == (True, process)
     # All queues were silent together.
     assert "did not confirm" not in (await api.insist("GET", "/health/ready")).text
-
-
-@pytest.mark.parametrize("outage", OUTAGES, ids=lambda outage: outage.__name__)
-async def test_log_tells_when_a_server_is_away_and_back_though_nobody_asks_for_the_health(
-    stage: Stage, bridge: ForkedBridge, http: httpx2.AsyncClient, outage: Outage
-) -> None:
-    api, part = Api(http, bridge.url), "store" if outage in (redis_killed, redis_frozen) else "broker"
-    seen = len(told(bridge, part))
-    async with outage(stage):
-        while told(bridge, part)[seen:][:1] != ["server.away"]:
-            await api.call("POST", "/v1/topics/told/messages", {"body": 1, "delay": 100})
-            await pause()
-    while told(bridge, part)[-1] != "server.back":
-        await pause()
 
 
 def told(bridge: ForkedBridge, part: str) -> list[str]:
