@@ -17,7 +17,7 @@ from aiormq.exceptions import ChannelAccessRefused
 from tests.docs.documents import text
 from tests.integration.amqp import Amqp
 from tests.integration.topic import Topic
-from tests.shared_servers import SharedRabbit
+from tests.shared_servers import SharedRabbit, delete_user
 
 _SECTION = text("docs/operating/security.md").partition("\n## AMQP users\n")[2].partition("\n## ")[0]
 _COMMANDS = re.findall(r"^rabbitmqctl (.+)$", _SECTION, flags=re.MULTILINE)
@@ -40,7 +40,7 @@ async def limited(rabbit: SharedRabbit, own: Topic) -> AsyncIterator[Amqp]:
         rabbit.ctl(command, *(("-p", rabbit.vhost) if command.startswith("set_") else ()), *arguments)
     async with await aio_pika.connect(f"amqp://{user}:SECRET@127.0.0.1:{rabbit.port}/{rabbit.vhost}") as connection:
         yield Amqp(connection)
-    rabbit.ctl("delete_user", user)
+    delete_user(rabbit, user)
 
 
 async def test_limited_user_sends_consumes_and_acknowledges_its_topic(own: Topic, limited: Amqp) -> None:

@@ -18,6 +18,7 @@ from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.command import command as run
 from tests.forked_bridge import PATIENT
+from tests.shared_servers import delete_user, make_administrator
 from tests.waiting import pause
 
 USER = "keeper"
@@ -67,12 +68,10 @@ class GuardedRedis(RedisNode):
 @pytest.fixture(scope="module")
 def guarded(local_dir: Path, rabbit: RabbitNode) -> Iterator[Guarded]:
     folder = local_dir / "guarded"
-    rabbit.ctl("add_user", USER, BROKER_PASSWORD)
-    rabbit.ctl("set_user_tags", USER, "administrator")
-    rabbit.ctl("set_permissions", USER, ".*", ".*", ".*")
+    make_administrator(rabbit, USER, BROKER_PASSWORD)
     with GuardedRedis(folder / "redis") as redis:
         yield Guarded(rabbit=rabbit, redis=redis, folder=folder)
-    rabbit.ctl("delete_user", USER)
+    delete_user(rabbit, USER)
 
 
 class Watched:

@@ -21,7 +21,7 @@ from tests.docs.documents import text
 from tests.forked_bridge import PATIENT, ForkedBridge
 from tests.integration.amqp import Amqp, header
 from tests.integration.topic import Json, Topic
-from tests.shared_servers import SharedRabbit, delete_vhost, make_vhost, vhost_url
+from tests.shared_servers import SharedRabbit, delete_user, delete_vhost, make_vhost, vhost_url
 from tests.waiting import pause
 from topology import plan
 from topology.names import Names
@@ -87,7 +87,7 @@ async def limited(rabbit: SharedRabbit, redis_node: RedisNode, local_dir: Path) 
         await asyncio.to_thread(bridge.start)
         yield own
     await asyncio.to_thread(bridge.kill)
-    rabbit.ctl("delete_user", user)
+    await asyncio.to_thread(delete_user, rabbit, user)
     await asyncio.to_thread(delete_vhost, rabbit, vhost)
 
 
