@@ -25,7 +25,7 @@ from tests.history import History
 from tests.matrix.servers import Servers
 from tests.replies import read_each
 
-RATE_PER_S = 50
+RATE_PER_S = 15
 PULLED, CONSUMED = "failover-pulled", "failover-consumed"
 
 
