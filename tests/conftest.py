@@ -31,8 +31,8 @@ from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.local.redis_cluster import RedisCluster
 from bridge.local.redis_sentinels import RedisSentinels
-from tests.closed_connections import close_all_though_cancelled
 from tests.forked_bridge import PATIENT, ForkedBridge
+from tests.http_clients import close_all_though_cancelled, share_default_trust
 from tests.log_watch import judged_module, judged_test, log_watch  # noqa: F401 - fixtures for every test
 from tests.matrix.servers import Servers
 from tests.nightly import unchanged
@@ -73,6 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Chooses the folder of the run's servers, and the tests that a whole run leaves out. The process that starts the
     workers names both to them."""
     close_all_though_cancelled()
+    share_default_trust()
     given = getattr(config, "workerinput", {}).get("run_folder")
     config.stash[RUN_FOLDER] = Path(given) if given else run_folder()
     config.stash[EARLY] = ExitStack()
