@@ -17,7 +17,8 @@ from aiormq.exceptions import ChannelAccessRefused
 from tests.docs.documents import text
 from tests.integration.amqp import Amqp
 from tests.integration.topic import Topic
-from tests.shared_servers import SharedRabbit, delete_user
+from tests.rabbit_users import carry_out, delete_user
+from tests.shared_servers import SharedRabbit
 
 _SECTION = text("docs/operating/security.md").partition("\n## AMQP users\n")[2].partition("\n## ")[0]
 _COMMANDS = re.findall(r"^rabbitmqctl (.+)$", _SECTION, flags=re.MULTILINE)
@@ -36,8 +37,7 @@ async def limited(rabbit: SharedRabbit, own: Topic) -> AsyncIterator[Amqp]:
     """A connection of a user who has the documented permissions for the topic `own`."""
     user = f"billing-{own.name}"
     for line in _COMMANDS:
-        command, *arguments = shlex.split(line.replace("orders", own.name).replace("billing", user))
-        rabbit.ctl(command, *(("-p", rabbit.vhost) if command.startswith("set_") else ()), *arguments)
+        carry_out(rabbit, rabbit.vhost, *shlex.split(line.replace("orders", own.name).replace("billing", user)))
     async with await aio_pika.connect(f"amqp://{user}:SECRET@127.0.0.1:{rabbit.port}/{rabbit.vhost}") as connection:
         yield Amqp(connection)
     delete_user(rabbit, user)

@@ -17,8 +17,8 @@ from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.command import command as run
-from tests.forked_bridge import PATIENT
-from tests.shared_servers import delete_user, make_administrator
+from tests.forked_bridge import PATIENT, ForkedBridge
+from tests.rabbit_users import add_user, carry_out, delete_user
 from tests.waiting import pause
 
 USER = "keeper"
@@ -68,7 +68,8 @@ class GuardedRedis(RedisNode):
 @pytest.fixture(scope="module")
 def guarded(local_dir: Path, rabbit: RabbitNode) -> Iterator[Guarded]:
     folder = local_dir / "guarded"
-    make_administrator(rabbit, USER, BROKER_PASSWORD)
+    add_user(rabbit, USER, BROKER_PASSWORD, tags="administrator")
+    carry_out(rabbit, "/", "set_permissions", USER, ".*", ".*", ".*")
     with GuardedRedis(folder / "redis") as redis:
         yield Guarded(rabbit=rabbit, redis=redis, folder=folder)
     delete_user(rabbit, USER)
@@ -77,9 +78,9 @@ def guarded(local_dir: Path, rabbit: RabbitNode) -> Iterator[Guarded]:
 class Watched:
     """A bridge whose answers and log are kept."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str], program: type[BridgeProcess] = ForkedBridge) -> None:
         port = free_ports(1)[0]
-        self.process = BridgeProcess(folder / f"bridge-{port}.log", port, {"BRIDGE_LOG_LEVEL": "debug", **settings})
+        self.process = program(folder / f"bridge-{port}.log", port, {"BRIDGE_LOG_LEVEL": "debug", **settings})
         self._answers: list[str] = []
 
     async def ask(self, method: str, path: str, document: object = None) -> int:
@@ -113,8 +114,10 @@ async def watch(guarded: Guarded) -> AsyncIterator[type[Watched]]:
     started: list[Watched] = []
 
     class Started(Watched):
-        def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
-            super().__init__(folder, settings)
+        def __init__(
+            self, folder: Path, settings: Mapping[str, str], program: type[BridgeProcess] = ForkedBridge
+        ) -> None:
+            super().__init__(folder, settings, program)
             started.append(self)
             self.process.launch()
 
@@ -125,15 +128,14 @@ async def watch(guarded: Guarded) -> AsyncIterator[type[Watched]]:
 
 
 async def until_ready(bridge: Watched) -> None:
-    status = 0
-    while status != 200:
-        status = await bridge.ask("GET", "/health/ready")
+    while await bridge.ask("GET", "/health/ready") != 200:
+        await pause()
 
 
 async def test_bridge_with_special_characters_in_passwords_works_and_shows_none(
     guarded: Guarded, watch: type[Watched]
 ) -> None:
-    bridge = watch(guarded.folder, guarded.settings())
+    bridge = watch(guarded.folder, guarded.settings(), BridgeProcess)  # a forked one has the command of its parent
     await until_ready(bridge)
     assert await bridge.ask_all() == {200, 201}
     # The bridge could log in at the management API.
