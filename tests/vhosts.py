@@ -61,9 +61,9 @@ async def _emptied(rabbit: RabbitNode, vhost: str) -> bool:
         httpx2.AsyncClient(base_url=f"{rabbit.management_url}/api/", timeout=60) as management,
         await aio_pika.connect(vhost_url(rabbit, vhost)) as connection,
     ):
-        found = await _definitions(management, vhost)
+        found, wanted = await _definitions(management, vhost), export(wheel)
         names = {queue["name"] for queue in found["queues"]}
-        if not queues <= names:
+        if not queues <= names or _differ(found, wanted, "exchanges"):
             return False
         channel = await connection.channel()
         for name in names - queues:
@@ -71,9 +71,8 @@ async def _emptied(rabbit: RabbitNode, vhost: str) -> bool:
         if not await _purged(channel, sorted(queues)):
             return False
         found = await _definitions(management, vhost)
-        wanted = export(wheel)
-        return not any(found[others] for others in ("policies", "parameters")) and all(
-            _rows(found[kind], members) == _rows(wanted[kind], members) for kind, members in _DEFINITIONS.items()
+        return not any(found[others] for others in ("policies", "parameters")) and not any(
+            _differ(found, wanted, kind) for kind in _DEFINITIONS
         )
 
 
@@ -96,6 +95,10 @@ async def _definitions(management: httpx2.AsyncClient, vhost: str) -> dict[str, 
     answer = await management.get(f"definitions/{vhost}")
     found: dict[str, Any] = answer.raise_for_status().json()
     return found
+
+
+def _differ(found: dict[str, Any], wanted: dict[str, Any], kind: str) -> bool:
+    return _rows(found[kind], _DEFINITIONS[kind]) != _rows(wanted[kind], _DEFINITIONS[kind])
 
 
 def _rows(rows: list[dict[str, Any]], members: tuple[str, ...]) -> set[str]:

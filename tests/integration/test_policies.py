@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
-import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
+from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from tests.forked_bridge import ForkedBridge
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Json
 from tests.matrix.servers import Servers
 from tests.waiting import pause
+
+Row = tuple[str, Json, str]
+"""A policy: its pattern, its definition, and what the bridge says of its effect."""
 
 
 class Watched:
@@ -29,15 +34,28 @@ class Watched:
         self._vhost = own.vhost
 
     @asynccontextmanager
-    async def policy(self, kind: str, pattern: str, definition: Json, apply_to: str = "queues") -> AsyncIterator[None]:
-        """Sets the policy `limits` and deletes it on exit."""
-        path = f"{kind}/{self._vhost}/limits"
+    async def policy(
+        self, kind: str, pattern: str, definition: Json, apply_to: str = "queues", *, name: str = "limits"
+    ) -> AsyncIterator[None]:
+        """Sets the policy and deletes it on exit."""
+        path = f"{kind}/{self._vhost}/{name}"
         policy = {"pattern": pattern, "definition": definition, "apply-to": apply_to, "priority": 1}
         (await self._management.put(path, json=policy)).raise_for_status()
         try:
             yield
         finally:
             (await self._management.delete(path)).raise_for_status()
+
+    @asynccontextmanager
+    async def policies(self, kind: str, rows: Sequence[Row]) -> AsyncIterator[list[tuple[str, str]]]:
+        """Sets a policy for each row. Yields what the bridge calls each, and what it says of its effect."""
+        word, said = "policy" if kind == "policies" else "operator policy", []
+        async with AsyncExitStack() as policies:
+            for number, (pattern, definition, effect) in enumerate(rows):
+                (key,) = definition
+                await policies.enter_async_context(self.policy(kind, pattern, definition, name=f"row-{number}"))
+                said.append((f"{word} row-{number}: {key}", effect))
+            yield said
 
     async def until(self, reached: Callable[[int, Json], bool]) -> Json:
         """Asks for the health until the condition holds. The test's time limit ends the wait."""
@@ -87,51 +105,47 @@ def says(health: Json, *words: str) -> bool:
     return any(all(word in finding["says"] for word in words) for finding in health["findings"])
 
 
-BREAKING: list[tuple[str, Json, str]] = [
-    (r"^delay\.000d-00h-00m-05s$", {"message-ttl": 1_000}, "lets messages go early"),
+# RabbitMQ applies one policy to a queue, so each row is about other queues.
+BREAKING: list[Row] = [
+    (r"^delay\.000d-00h-00m-04s$", {"message-ttl": 1_000}, "lets messages go early"),
     (r"^delay\.000d-00h-00m-05s$", {"expires": 3_600_000}, "deletes the queue with its messages"),
-    (r"^delay\.000d-00h-00m-05s$", {"dead-letter-routing-key": "elsewhere"}, "misroutes due messages"),
+    (r"^delay\.000d-00h-00m-06s$", {"dead-letter-routing-key": "elsewhere"}, "misroutes due messages"),
     (r"^delay\.checkpoint$", {"message-ttl": 3_600_000}, "drops messages that stay longer"),
     (r"^dead\.", {"max-length": 1_000}, "drops its oldest messages"),
     (r"^delay\.acks$", {"delivery-limit": 5}, "drops messages that are requeued more often"),
 ]
 
 
-@pytest.mark.parametrize(("pattern", "definition", "effect"), BREAKING)
-async def test_policy_that_breaks_a_promise_makes_a_bridge_unready(
-    watched: Watched, pattern: str, definition: Json, effect: str
-) -> None:
-    (key,) = definition
-    async with watched.policy("policies", pattern, definition):
-        health = await watched.until(lambda status, health: status == 503 and says(health, key))
-        assert says(health, f"policy limits: {key}", effect, "it must be")
-        assert f"policy limits: {key}" in health["detail"]
+async def test_policy_that_breaks_a_promise_makes_a_bridge_unready(watched: Watched) -> None:
+    async with watched.policies("policies", BREAKING) as said:
+        health = await watched.until(
+            lambda status, health: status == 503 and all(says(health, policy) for policy, _ in said)
+        )
+        for policy, effect in said:
+            assert says(health, policy, effect, "it must be")
+            assert policy in health["detail"]
         assert set(health["parts"].values()) == {"ok"}
-        assert await watched.findings("error") == 1
+        assert await watched.findings("error") == len(BREAKING)
     await watched.until_ok()
     assert await watched.findings("error") == 0
 
 
-LATE: list[tuple[str, Json, str]] = [
-    (r"^delay\.\d", {"max-length": 1_000_000}, "refuses sends and holds due messages back"),
-    (r"^delay\.\d", {"max-length-bytes": 1_000_000}, "refuses sends and holds due messages back"),
+LATE: list[Row] = [
+    (r"^delay\.000d", {"max-length": 1_000_000}, "refuses sends and holds due messages back"),
+    (r"^delay\.[1-9]00d", {"max-length-bytes": 1_000_000}, "refuses sends and holds due messages back"),
     (r"^ready\.", {"delivery-limit": 3}, "takes messages away sooner from consumers that crash"),
 ]
 
 
-@pytest.mark.parametrize(("pattern", "definition", "effect"), LATE)
-async def test_policy_that_makes_messages_late_degrades_a_ready_bridge(
-    watched: Watched, pattern: str, definition: Json, effect: str
-) -> None:
-    (key,) = definition
-    async with watched.policy("operator-policies", pattern, definition):
-        health = await watched.until(lambda _, health: says(health, key))
+async def test_policy_that_makes_messages_late_degrades_a_ready_bridge(watched: Watched) -> None:
+    async with watched.policies("operator-policies", LATE) as said:
+        health = await watched.until(lambda _, health: all(says(health, policy) for policy, _ in said))
         assert (await watched.health())[0] == 200
         assert health["status"] == "degraded"
-        # One finding for the policy, not one for each queue.
-        (finding,) = health["findings"]
-        assert finding["severity"] == "warning"
-        assert says(health, f"operator policy limits: {key}", effect, "it must be")
+        # One finding for each policy, not one for each queue.
+        assert [finding["severity"] for finding in health["findings"]] == ["warning"] * len(LATE)
+        for policy, effect in said:
+            assert says(health, policy, effect, "it must be")
         await watched.own.topic.send(delay="1h")
     await watched.until_ok()
 
@@ -189,10 +203,12 @@ async def test_refused_messages_degrade_a_bridge_until_an_operator_takes_them(wa
     await watched.until_ok()
 
 
-async def test_bridge_without_the_management_api_is_ready_and_reports_it(
-    rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
-) -> None:
-    async with own_bridge(rabbit, redis_node.url, local_dir) as own:
-        answer = await own.topic.client.get("/health/ready")
+async def test_bridge_without_the_management_api_is_ready_and_reports_it(watched: Watched, local_dir: Path) -> None:
+    settings = {name: value for name, value in watched.own.settings.items() if name != "BRIDGE_MANAGEMENT_URL"}
+    beside = ForkedBridge(local_dir / "unmanaged" / "bridge.log", free_ports(1)[0], settings)
+    await asyncio.to_thread(beside.start)
+    async with httpx2.AsyncClient(base_url=beside.url) as client:
+        answer = await client.get("/health/ready")
+    beside.kill()
     assert (answer.status_code, answer.json()["status"]) == (200, "ok")
     assert answer.json()["policies"] == "not looked at: set BRIDGE_MANAGEMENT_URL"
