@@ -13,14 +13,10 @@ from aio_pika.abc import HeadersType
 
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
-from tests.forked_bridge import ForkedBridge
 from tests.integration.amqp import Amqp, header
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Json, Topic, due_ms
-from tests.pika import pika
 from tests.waiting import pause
-from topology.drain import drain
-from topology.names import Names
 
 NowMs = Callable[[], Awaitable[int]]
 SLOT_OF_FOUR_SECONDS = "delay.000d-00h-00m-03s"  # holds a message with a delay of 4 s, which aims 100-200 ms short
@@ -55,10 +51,13 @@ async def pulled(topic: Topic, count: int, **fields: str) -> dict[str, Json]:
     """Pulls and acks `count` messages. Returns them by id."""
     found: dict[str, Json] = {}
     while len(found) < count:
-        for message in await topic.pull(max=100, **fields):
+        messages = await topic.pull(max=100, **fields)
+        for message in messages:
             assert message["id"] not in found
             found[message["id"]] = message
-            await topic.ack(message)
+        if messages:
+            acked = await topic.ack_many(receipts=[message["receipt"] for message in messages])
+            assert acked == ["acked"] * len(messages)
     return found
 
 
@@ -227,21 +226,3 @@ async def test_forged_bundle_publishes_only_valid_copies_to_the_topic_of_its_key
     refused = await amqp.put_aside(reason)
     assert refused.body == b"2"
     assert await nothing_else_comes(topic)
-
-
-async def test_drained_bundle_is_unpacked_under_the_new_names(
-    rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
-) -> None:
-    async with own_bridge(rabbit, redis_node.url, local_dir) as own:
-        await own.topic.send_many(*numbered(30, delay="6s"))
-        await asyncio.to_thread(own.bridge.stop)
-        moved = (await drain(pika(own.amqp.connection), Names(), Names(prefix="delay2"), timeout_s=60)).moved
-        assert sum(moved.values()) == 1
-        settings = {**own.settings, "BRIDGE_PREFIX": "delay2"}
-        successor = ForkedBridge(local_dir / own.vhost / "successor.log", own.bridge.port, settings)
-        try:
-            await asyncio.to_thread(successor.start)
-            assert len(await pulled(own.topic, 30)) == 30
-            assert await nothing_else_comes(own.topic)
-        finally:
-            await asyncio.to_thread(successor.stop)

@@ -91,9 +91,11 @@ class Topic:
         """Pulls and acknowledges `count` messages. Returns their ids in order of arrival."""
         ids: list[str] = []
         while len(ids) < count:
-            for message in await self.pull(**fields):
-                await self.ack(message)
-                ids.append(message["id"])
+            pulled = await self.pull(**fields)
+            if pulled:
+                acked = await self.ack_many(receipts=[message["receipt"] for message in pulled])
+                assert acked == ["acked"] * len(pulled)
+            ids += [message["id"] for message in pulled]
         return ids
 
     async def drain(self, until_id: str) -> list[str]:
