@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 from uuid import uuid4
 
+import aio_pika
 import pytest
 import pytest_asyncio
+from aio_pika import DeliveryMode
 
 from bridge.broker.client.channel import Channel
 from bridge.broker.client.connection import BrokerConnection
@@ -23,10 +25,10 @@ from tests.waiting import pause
 async def queue(amqp: Amqp) -> AsyncIterator[str]:
     """A quorum queue with the messages 0 to 29."""
     name = f"feeding-{uuid4().hex[:12]}"
-    async with amqp.connection.channel() as channel:
+    async with amqp.connection.channel(on_return_raises=True) as channel:
         await channel.declare_queue(name, durable=True, arguments={"x-queue-type": "quorum"})
-    for number in range(30):
-        await amqp.publish("", name, b"%d" % number)
+        messages = [aio_pika.Message(b"%d" % number, delivery_mode=DeliveryMode.PERSISTENT) for number in range(30)]
+        await asyncio.gather(*(channel.default_exchange.publish(one, name) for one in messages))
     yield name
     await amqp.delete_queue(name)
 

@@ -27,10 +27,12 @@ from tests.integration.topic import Topic
 from tests.proxy import Proxy
 from tests.waiting import pause
 
+MANY = 40  # far more than are taken by single gets
+
 
 @pytest_asyncio.fixture
 async def queue(amqp: Amqp) -> AsyncIterator[str]:
-    """A quorum queue with the messages 0 to 119."""
+    """A quorum queue with the messages 0 to 39."""
     name = f"gathering-{uuid4().hex[:12]}"
     async with amqp.connection.channel(on_return_raises=True) as channel:
         await channel.declare_queue(name, durable=True, arguments={"x-queue-type": "quorum"})
@@ -38,7 +40,7 @@ async def queue(amqp: Amqp) -> AsyncIterator[str]:
             aio_pika.Message(
                 b"%d" % at, headers={"name": f"number-{at}"}, delivery_mode=aio_pika.DeliveryMode.PERSISTENT
             )
-            for at in range(120)
+            for at in range(MANY)
         ]
         await asyncio.gather(*(channel.default_exchange.publish(one, name) for one in messages))
     yield name
@@ -62,62 +64,63 @@ async def left(amqp: Amqp, queue: str) -> list[tuple[int, bool]]:
 async def test_fetch_is_in_order_and_delivers_no_more_than_wanted(
     connection: BrokerConnection, amqp: Amqp, queue: str
 ) -> None:
-    taken = await Taker(connection, timeout_ms=10_000).take(queue, 100)
+    taken = await Taker(connection, timeout_ms=10_000).take(queue, 30)
 
-    assert numbers(taken) == list(range(100))
-    assert await left(amqp, queue) == [(at, False) for at in range(100, 120)]
+    assert numbers(taken) == list(range(30))
+    assert await left(amqp, queue) == [(at, False) for at in range(30, MANY)]
 
 
-@pytest.mark.parametrize("limit", [1, 2, 9, 10, 120, 500])
-async def test_take_returns_as_many_as_are_wanted_and_ready(
-    connection: BrokerConnection, queue: str, limit: int
-) -> None:
-    taken = await Taker(connection, timeout_ms=10_000).take(queue, limit)
-
-    assert sorted(numbers(taken)) == list(range(min(limit, 120)))
+async def test_take_returns_as_many_as_are_wanted_and_ready(connection: BrokerConnection, queue: str) -> None:
+    taker, rest = Taker(connection, timeout_ms=10_000), list(range(MANY))
+    # By single gets, the most of them, by a consumer, and more than there are.
+    for limit in (1, 2, 9, 10, 500):
+        taken = sorted(numbers(await taker.take(queue, limit)))
+        assert taken == rest[:limit]
+        del rest[:limit]
 
 
 async def test_concurrent_takes_share_the_queue(connection: BrokerConnection, queue: str) -> None:
     taker = Taker(connection, timeout_ms=10_000)
 
-    shares = await asyncio.gather(*(taker.take(queue, 100) for _ in range(3)))
+    shares = await asyncio.gather(*(taker.take(queue, 30) for _ in range(3)))
 
-    assert sorted(number for share in shares for number in numbers(share)) == list(range(120))
+    assert sorted(number for share in shares for number in numbers(share)) == list(range(MANY))
 
 
-@pytest.mark.parametrize("turns", range(12))
 async def test_take_cancelled_after_its_answer_arrived_requeues_the_message(
-    connection: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch, turns: int
+    connection: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrived = asyncio.Event()
     read = Transport.buffer_updated
 
     def noticed(transport: Transport, nbytes: int) -> None:
-        has_it = b"number-0" in bytes(transport._buffer[:nbytes])
+        has_it = b"number-" in bytes(transport._buffer[:nbytes])
         read(transport, nbytes)
         if has_it:
             arrived.set()
 
     taker = Taker(connection, timeout_ms=10_000)
     monkeypatch.setattr(Transport, "buffer_updated", noticed)
-    taking = asyncio.create_task(taker.take(queue, 1))
-    await arrived.wait()
-    for _ in range(turns):
-        await asyncio.sleep(0)
-    taking.cancel()
-    await asyncio.wait([taking])
-    if not taking.cancelled():
-        taking.result()[0].requeue()
+    for turns in range(12):  # RabbitMQ 4 drops a message that was requeued 20 times
+        arrived.clear()
+        taking = asyncio.create_task(taker.take(queue, 1))
+        await arrived.wait()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        taking.cancel()
+        await asyncio.wait([taking])
+        if not taking.cancelled():
+            taking.result()[0].requeue()
 
-    while await amqp.count(queue) != 120:
-        await pause()
+        while await amqp.count(queue) != MANY:
+            await pause()
 
 
 async def test_message_that_arrives_too_late_is_ready_again(rabbit: RabbitNode, amqp: Amqp, queue: str) -> None:
     big = bytes(4 * 1024 * 1024)
     async with Proxy(rabbit.amqp_url) as proxy:
         slow = BrokerConnection([proxy.url], purpose="test", timeout_ms=10_000, check=lambda _: None, breaker=Breaker())
-        ack_all(await Taker(slow, timeout_ms=10_000).take(queue, 120))
+        ack_all(await Taker(slow, timeout_ms=10_000).take(queue, MANY))
         taker = Taker(slow, timeout_ms=1_000)
         await amqp.publish("", queue, big)
         # The answer begins in time. Its body arrives in 64 chunks or more.
@@ -139,22 +142,22 @@ async def test_fetch_channel_is_used_again_and_acks_fetch_nothing(
     connection: BrokerConnection, amqp: Amqp, queue: str
 ) -> None:
     taker = Taker(connection, timeout_ms=10_000)
-    for start in (0, 40):
-        taken = await taker.take(queue, 40)
-        assert numbers(taken) == list(range(start, start + 40))
+    for start in (0, 12):
+        taken = await taker.take(queue, 12)
+        assert numbers(taken) == list(range(start, start + 12))
         for one in taken:
             one.ack()
 
-    assert numbers(await taker.take(queue, 20)) == list(range(80, 100))
-    assert await left(amqp, queue) == [(at, False) for at in range(100, 120)]
+    assert numbers(await taker.take(queue, 10)) == list(range(24, 34))
+    assert await left(amqp, queue) == [(at, False) for at in range(34, MANY)]
 
 
 async def test_fetch_does_not_wait_for_more_than_is_ready(connection: BrokerConnection, amqp: Amqp, queue: str) -> None:
     fetched = await Fetcher(connection, timeout_ms=40_000).fetch(queue, 200)
 
-    assert [int(one.body) for one in fetched] == list(range(120))
-    await amqp.publish("", queue, b"120")
-    assert await left(amqp, queue) == [(120, False)]
+    assert [int(one.body) for one in fetched] == list(range(MANY))
+    await amqp.publish("", queue, b"40")
+    assert await left(amqp, queue) == [(40, False)]
 
 
 async def test_cancelled_fetch_requeues_its_deliveries(
@@ -168,15 +171,15 @@ async def test_cancelled_fetch_requeues_its_deliveries(
     await asyncio.wait([taking])
 
     assert taking.cancelled()
-    while await amqp.count(queue) != 120:
+    while await amqp.count(queue) != MANY:
         await pause()
-    assert sorted(number for number, _ in await left(amqp, queue)) == list(range(120))
+    assert sorted(number for number, _ in await left(amqp, queue)) == list(range(MANY))
 
 
 async def test_lost_deliveries_are_requeued_once_the_others_are_acknowledged(
     connection: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost = {b"3", b"50", b"99"}
+    lost = {b"3", b"20", b"39"}
     read = Channel._delivered
 
     def without_lost(self: Channel, *delivery: Any) -> None:
@@ -184,13 +187,13 @@ async def test_lost_deliveries_are_requeued_once_the_others_are_acknowledged(
             read(self, *delivery)
 
     monkeypatch.setattr(Channel, "_delivered", without_lost)
-    taken = await Taker(connection, timeout_ms=10_000).take(queue, 120)
-    assert numbers(taken) == [at for at in range(120) if str(at).encode() not in lost]
+    taken = await Taker(connection, timeout_ms=10_000).take(queue, MANY)
+    assert numbers(taken) == [at for at in range(MANY) if str(at).encode() not in lost]
     ack_all(taken)
 
     while await amqp.count(queue) != len(lost):
         await pause()
-    assert sorted(number for number, _ in await left(amqp, queue)) == [3, 50, 99]
+    assert sorted(number for number, _ in await left(amqp, queue)) == [3, 20, 39]
 
 
 async def test_fetch_from_a_missing_queue_is_an_error(connection: BrokerConnection) -> None:
