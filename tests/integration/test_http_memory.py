@@ -121,7 +121,7 @@ async def pulls_by_status(topic: Topic) -> Counter[str]:
 async def test_pulls_that_begin_at_once_and_whose_answers_nobody_reads_take_little(
     rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
 ) -> None:
-    size, count, limit = 60_000, 1_000, 8 * MIB
+    size, count, limit = 60_000, 700, 8 * MIB
     async with own_bridge(rabbit, redis_node.url, local_dir, BRIDGE_MAX_BUFFERED=str(limit)) as own:
         topic, memory = own.topic, Memory(own.bridge)
         for start in range(0, count, 100):
