@@ -25,6 +25,7 @@ LARGEST_REQUEST = 3 * MAX_BODY + 256 * 1024
 MAX_BUFFERED = 1024 * 1024
 CONNECTIONS = 50
 CLIENT_TIMEOUT_S = 2.0
+OTHERS_PAUSE_S = 0.2
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ async def others_served(bridge: ForkedBridge) -> AsyncIterator[None]:
                 await send(number, client)
                 await send(number + 1_000_000, client, Connection="close")
                 number += 1
-                await pause()
+                await pause(OTHERS_PAUSE_S)
 
     async with asyncio.TaskGroup() as group:
         group.create_task(serve())
@@ -159,12 +160,17 @@ MALFORMED = {
 async def test_an_ambiguous_request_and_the_bytes_behind_it_are_refused(
     strict: ForkedBridge, target: str, head: bytes
 ) -> None:
+    await send_malformed(strict, target, head)
+    assert await is_unknown(strict, target)
+
+
+async def send_malformed(bridge: ForkedBridge, target: str, head: bytes) -> None:
+    """Sends a head with a message and one more request behind it, and checks that the bridge refuses all of it."""
     start = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: localhost\r\n" % target.encode()
     smuggled = start + b"Content-Length: %d\r\n\r\n" % len(MESSAGE) + MESSAGE
-    async with others_served(strict), connected(strict) as raw:
+    async with connected(bridge) as raw:
         raw.write(start + head % {b"length": len(MESSAGE)} + MESSAGE + b"\r\n0\r\n\r\n" + smuggled)
         await raw.refused(400)
-    assert await is_unknown(strict, target)
 
 
 @pytest.mark.parametrize(
@@ -294,19 +300,32 @@ HEADS = {
 
 
 @pytest.mark.parametrize(("status", "head"), HEADS.values(), ids=HEADS.keys())
-@pytest.mark.parametrize("ending", [b"", b"\r\n\r\n"], ids=["endless", "whole"])
-@pytest.mark.parametrize("piece_bytes", [100, 1_000_000])
+@pytest.mark.parametrize(
+    ("ending", "piece_bytes"), [(b"", 500), (b"\r\n\r\n", 1_000_000)], ids=["endless in pieces", "whole at once"]
+)
 async def test_a_head_that_is_too_large_is_refused(
     strict: ForkedBridge, status: int, head: bytes, ending: bytes, piece_bytes: int
 ) -> None:
+    await send_too_large(strict, status, head, ending, piece_bytes)
+
+
+async def send_too_large(bridge: ForkedBridge, status: int, head: bytes, ending: bytes, piece_bytes: int) -> None:
     *_, last, rest = head.split(b"\r\n")
     more = b"a" if rest else last + b"\r\n"
     whole = head + (ending or more * (60_000 // len(more)))
-    async with others_served(strict), connected(strict) as raw:
+    async with connected(bridge) as raw:
         for at in range(0, len(whole), piece_bytes):
             raw.write(whole[at : at + piece_bytes])
             await raw.writer.drain()
         await raw.refused(status)
+
+
+async def test_others_are_served_while_requests_are_refused(strict: ForkedBridge, target: str) -> None:
+    async with others_served(strict):
+        for malformed in MALFORMED.values():
+            await send_malformed(strict, target, malformed)
+        for status, head in HEADS.values():
+            await send_too_large(strict, status, head, b"", 500)
 
 
 @pytest.mark.parametrize("piece", [b"X: a\r\n", b"X: " + b"a" * 100, b"a" * 1_000], ids=["lines", "line", "value"])

@@ -19,6 +19,7 @@ from bridge.model.durations import parse_instant_ms
 from tests.integration.topic import Topic
 
 _CLIENT: Final = Path(__file__).with_name("OfferingClient.java")
+_OPTIONS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # its life is short, and its source is compiled first
 _JSON: Final = "application/json"
 _FORM: Final = "application/x-www-form-urlencoded"
 _PLACES: Final = {
@@ -83,7 +84,7 @@ async def offered(base_url: str, requests: Sequence[Asked]) -> list[tuple[int, A
         for one in requests
     ]
     client = await asyncio.create_subprocess_exec(
-        java, str(_CLIENT), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        java, *_OPTIONS, str(_CLIENT), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
     out, _ = await client.communicate("".join(f"{line}\n" for line in lines).encode())
     answers = [line.split("\t") for line in out.decode().splitlines()]
@@ -121,9 +122,9 @@ async def test_requests_that_offer_another_protocol_do_what_they_ask(client: htt
     path = f"/v1/topics/{topic.name}"
     await topic.put_policy(max_retry=7)
     await topic.send("abc", id="m-1")
-    (first,) = await topic.pull(wait="60s", lease="60s")
+    (first,) = await topic.pull(wait="60s", lease="1h")
     await topic.call("POST", "/messages/m-1/nack", {"receipt": first["receipt"], "delay": 0})
-    (second,) = await topic.pull(wait="60s", lease="60s")
+    (second,) = await topic.pull(wait="60s", lease="1h")
     (put, ack, nack, send) = await offered(
         str(client.base_url).rstrip("/"),
         [

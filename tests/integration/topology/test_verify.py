@@ -17,6 +17,7 @@ from topology.former import FormerNames
 from topology.names import Names
 from topology.plan import Plan
 from topology.verify import verify
+from topology.wheel import HANDS
 
 NAMES = Names()
 SMALL = plan.core(NAMES) + plan.slot(NAMES, "seconds", 5) + plan.topic(NAMES, "orders")
@@ -142,11 +143,13 @@ async def test_report_says_that_the_management_api_did_not_answer(broker: Broker
 
 
 async def test_imported_definitions_file_verifies_without_findings(broker: Broker) -> None:
-    whole = plan.whole(NAMES, checked=["orders"], direct=["mails"])
+    slots = [plan.slot(NAMES, hand.name, hand.values[-1]) for hand in HANDS]
+    topics = plan.topic(NAMES, "orders") + plan.topic(NAMES, "mails", direct=True)
+    wanted = plan.merged((plan.core(NAMES), *slots, topics))
 
-    await broker.call("POST", "definitions", export(whole, broker.vhost))
+    await broker.call("POST", "definitions", export(wanted, broker.vhost))
 
-    report = await verify(pika(broker.connection), whole, management_url=broker.management_url)
+    report = await verify(pika(broker.connection), wanted, management_url=broker.management_url)
     assert report.findings == ()
 
 
@@ -172,7 +175,7 @@ async def test_missing_feature_flag_is_reported_with_and_without_management_api(
             managed = await verify(pika(connection), SMALL, management_url=node.management_url)
         doctor = await command("doctor", settings={"BRIDGE_AMQP_URL": node.amqp_url})
     finally:
-        node.stop()
+        node.kill()
     expected = [("error", "feature flag stream_queue", "disabled", "enabled")]
     assert [(f.severity, f.name, f.found, f.required) for f in over_amqp.findings] == expected
     assert [(f.severity, f.name, f.found, f.required) for f in managed.findings] == expected
