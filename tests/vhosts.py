@@ -1,7 +1,8 @@
-"""Lends virtual hosts of RabbitMQ to tests, one after another.
+"""Lends virtual hosts of RabbitMQ to tests, one after another, in whichever worker they run.
 
 A bridge on a new virtual host declares some 180 queues, and RabbitMQ deletes them with the host: over a second of CPU.
-So a host that a test leaves with nothing but its wheel is emptied and lent again.
+So a host that a test leaves with nothing but its wheel is emptied and lent again. Each host that may be lent is a file
+in the node's folder. The worker that removes the file has the host.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -30,13 +33,13 @@ _DEFINITIONS = {
     "bindings": ("source", "destination", "destination_type", "routing_key"),
 }
 
-_spare: dict[int, list[str]] = {}  # by the port of the node; hosts that this worker may lend again
-
 
 def take_vhost(rabbit: RabbitNode) -> str:
     """Returns a virtual host that nothing uses: without any object, or with the wheel that bridges declare."""
-    if spare := _spare.get(rabbit.port):
-        return spare.pop()
+    for spare in _spare(rabbit).iterdir():
+        with suppress(FileNotFoundError):
+            spare.unlink()
+            return spare.name
     vhost = f"own-{uuid4().hex[:12]}"
     make_vhost(rabbit, vhost)
     return vhost
@@ -48,9 +51,16 @@ def give_back_vhost(rabbit: RabbitNode, vhost: str) -> None:
     with ThreadPoolExecutor(1) as thread:  # an event loop may run in this one
         reusable = thread.submit(asyncio.run, _emptied(rabbit, vhost)).result()
     if reusable:
-        _spare.setdefault(rabbit.port, []).append(vhost)
+        (_spare(rabbit) / vhost).touch()
     else:
         delete_vhost(rabbit, vhost)
+
+
+def _spare(rabbit: RabbitNode) -> Path:
+    """The folder with a file for each host that may be lent."""
+    folder = rabbit.data_dir / "spare-vhosts"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 async def _emptied(rabbit: RabbitNode, vhost: str) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import cast
 
 import aio_pika
 import pytest
+import pytest_asyncio
 from aiormq import Channel
 from aiormq.abc import ChannelFrame
 from pamqp import commands as spec
@@ -20,7 +22,7 @@ from bridge.local.redis import RedisNode
 from bridge.store.client import Store
 from tests.integration.amqp import Amqp, header
 from tests.integration.dead_letters import make_dead
-from tests.integration.own import own_bridge
+from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Topic
 from tests.waiting import pause
 
@@ -201,30 +203,34 @@ async def test_message_published_into_a_dead_letter_queue_holds_up_no_replay(top
         ids += await topic.pull_ids(1)
 
 
-@pytest.mark.parametrize("release", ["checked", "direct"])
-async def test_message_that_crashes_its_consumers_ends_dead_and_others_flow(
-    rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path, release: str
-) -> None:
+@pytest_asyncio.fixture(scope="module")
+async def impatient(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[Own]:
+    """A bridge whose topics have a delivery limit of two."""
     async with own_bridge(rabbit, redis_node.url, local_dir, BRIDGE_DELIVERY_LIMIT="2") as own:
-        topic, amqp = own.topic, own.amqp
-        await topic.put_policy(release=release, max_retry=1)
-        await topic.send(id="poison", delay=100)
-        crashes, others = 0, 0
-        while (await topic.look("poison"))["state"] != "dead":
-            await topic.send(id=f"other-{crashes}-{others}", delay=100)
-            async with amqp.consume(topic.ready_queue, prefetch=1) as arrivals:
-                message = await arrivals.get()
-                if message.message_id == "poison":
-                    crashes += 1
-                else:
-                    await message.ack()
-                    others += 1
-        letter = await amqp.take(topic.dead_queue)
-        assert (letter.message_id, header(letter, "x-delay-reason")) == ("poison", "delivery_limit")
-        # Three deliveries by the broker count as one failed attempt, and there are two attempts. The test misses a
-        # delivery that followed an ack just before its consumer closed.
-        assert 1 <= crashes <= 6
-        assert others
+        yield own
+
+
+@pytest.mark.parametrize("release", ["checked", "direct"])
+async def test_message_that_crashes_its_consumers_ends_dead_and_others_flow(impatient: Own, release: str) -> None:
+    topic, amqp = impatient.with_fresh_topic().topic, impatient.amqp
+    await topic.put_policy(release=release, max_retry=1)
+    await topic.send(id="poison", delay=100)
+    crashes, others = 0, 0
+    while (await topic.look("poison"))["state"] != "dead":
+        await topic.send(id=f"other-{crashes}-{others}", delay=100)
+        async with amqp.consume(topic.ready_queue, prefetch=1) as arrivals:
+            message = await arrivals.get()
+            if message.message_id == "poison":
+                crashes += 1
+            else:
+                await message.ack()
+                others += 1
+    letter = await amqp.take(topic.dead_queue)
+    assert (letter.message_id, header(letter, "x-delay-reason")) == ("poison", "delivery_limit")
+    # Three deliveries by the broker count as one failed attempt, and there are two attempts. The test misses a
+    # delivery that followed an ack just before its consumer closed.
+    assert 1 <= crashes <= 6
+    assert others
 
 
 @pytest.mark.expects_log("loop.failed", at_least=0)
