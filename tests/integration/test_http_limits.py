@@ -560,7 +560,7 @@ async def test_others_are_served_while_a_large_body_is_parsed(strict: ForkedBrid
     served = [0]
     # If the event loop parsed the body, it would serve three at most. A busy machine may need several tries.
     while max(served) < 5:
-        assert len(served) <= 10
+        assert len(served) <= 40
         async with connected(strict) as raw, connected(strict) as other:
             raw.write(head % (target.encode(), len(body)) + body)
             answering = asyncio.create_task(raw.answer())
