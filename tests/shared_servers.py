@@ -21,7 +21,6 @@ from copy import copy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
-from urllib.parse import quote
 
 import httpx2
 
@@ -136,19 +135,6 @@ def make_vhost(rabbit: RabbitNode, vhost: str) -> None:
     with httpx2.Client(base_url=f"{rabbit.management_url}/api/", timeout=60) as management:
         management.put(f"vhosts/{vhost}").raise_for_status()
         management.put(f"permissions/{vhost}/{USER}", json=_ALL_RIGHTS).raise_for_status()
-
-
-def make_administrator(rabbit: RabbitNode, user: str, password: str) -> None:
-    """Makes a user who may do everything on the default virtual host and through the management API."""
-    with httpx2.Client(base_url=f"{rabbit.management_url}/api/", timeout=60) as management:
-        management.put(f"users/{user}", json={"password": password, "tags": "administrator"}).raise_for_status()
-        management.put(f"permissions/%2F/{user}", json=_ALL_RIGHTS).raise_for_status()
-
-
-def delete_user(rabbit: RabbitNode, user: str) -> None:
-    """Deletes a user of any virtual host."""
-    with httpx2.Client(base_url=f"{rabbit.management_url}/api/", timeout=60) as management:
-        management.delete(f"users/{quote(user, safe='')}").raise_for_status()
 
 
 def delete_vhost(rabbit: RabbitNode, vhost: str) -> None:
