@@ -131,6 +131,8 @@ lock: ## Write the lock files again from pyproject.toml; versions that still fit
 	    --group dev --extra otel --constraints deploy/requirements.lock pyproject.toml --output-file tests/requirements.lock
 	@$(UV) pip compile --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
 	    --group helm --output-file tests/helm.lock
+	@$(UV) pip compile --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
+	    --group pip --output-file deploy/pip.lock
 
 docs: setup ## Write the generated pages again: of commands, settings, checks, and the life of a message
 	@$(PYTHON) -m tests.docs.cli_page

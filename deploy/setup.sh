@@ -61,7 +61,7 @@ missing_packages() {
 
 # A checksum of all that decides what the environment holds. When it changes, the environment is made again.
 fingerprint() {
-    { pwd; "$python" -V; cat "$1" pyproject.toml clients/python/pyproject.toml; } | cksum
+    { pwd; "$python" -V; cat deploy/pip.lock "$1" pyproject.toml clients/python/pyproject.toml; } | cksum
 }
 
 # Programs in .venv/bin hold its path, so a copied or moved .venv is made again.
@@ -76,7 +76,10 @@ is_installed() {
 install_environment() {
     echo "setup: installing Python packages into .venv"
     venv_is_usable || "$python" -m venv --clear .venv
-    pip="env PIP_DISABLE_PIP_VERSION_CHECK=1 .venv/bin/python -m pip --quiet install"
+    # Python compiles a module when a program first imports it. Most modules are never imported.
+    pip="env PIP_DISABLE_PIP_VERSION_CHECK=1 .venv/bin/python -m pip --quiet install --no-compile"
+    # Python 3.11 comes with a pip that compares each file of an index page with 900 tags: it takes twice the CPU.
+    $pip --require-hashes --only-binary :all: --requirement deploy/pip.lock
     $pip --require-hashes --only-binary :all: --requirement "$lock"
     $pip --no-deps --no-build-isolation --editable . --editable clients/python
 }
