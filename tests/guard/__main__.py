@@ -28,7 +28,7 @@ from tests.guard.verdict import Measured, Row, compared, table
 from tests.guard.work import WORKS
 
 PROJECT: Final = Path(__file__).parents[2]
-TURNS: Final = 7
+TURNS: Final = 5
 WARM_TURNS: Final = 1  # connections, queues and caches are new
 
 

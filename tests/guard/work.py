@@ -12,7 +12,7 @@ from benchmarks.errors import BenchError
 from benchmarks.loops import together
 
 CONNECTIONS: Final = 32
-_SINGLES, _BATCHES, _CYCLE = 600, 30, 1_200  # messages, batches, messages: a fraction of a second each
+_SINGLES, _BATCHES, _CYCLE = 300, 15, 600  # messages, batches, messages: a fraction of a second each
 _SENDERS, _CONSUMERS = 4, 4
 _BATCH: Final = 100
 _LONG: Final = "90m"  # no message is due before the measurement ends
