@@ -15,8 +15,6 @@ import tests.simulate.installed  # noqa: F401 - before other modules take functi
 import gc
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -32,6 +30,7 @@ from bridge.local.redis import RedisNode
 from bridge.local.redis_cluster import RedisCluster
 from bridge.local.redis_sentinels import RedisSentinels
 from tests.forked_bridge import PATIENT, ForkedBridge
+from tests.forked_worker import forking, specification
 from tests.http_clients import close_all_though_cancelled, share_default_trust
 from tests.log_watch import judged_module, judged_test, log_watch  # noqa: F401 - fixtures for every test
 from tests.matrix.servers import Servers
@@ -81,8 +80,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[LEFT_OUT] = unchanged() if whole and not config.option.nightly else []
     if given:
         config.stash[LEFT_OUT] = [Path(path) for path in config.workerinput["left_out"]]  # type: ignore[attr-defined]
-    elif whole and getattr(config.option, "numprocesses", None):
-        prepare(config)
+    elif whole and getattr(config.option, "numprocesses", None) and not getattr(config.option, "cov_source", None):
+        prepare(config)  # coverage would not see the imports of a forked worker
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -101,17 +100,14 @@ def pytest_collection() -> Iterator[None]:
 
 
 def prepare(config: pytest.Config) -> None:
-    """Collects the tests once before the workers of a whole run do, and starts the run's servers meanwhile.
-
-    The workers then find all modules compiled. Pytest compiles the modules of tests itself, and each worker would spend
-    5 s of CPU on it.
-    """
+    """Collects the tests once, in the process that then forks the workers, and starts the run's servers meanwhile."""
     given = [argument for argument in config.invocation_params.args if not argument.startswith("-v")]
-    command = [sys.executable, "-m", "pytest", *given, "-n0", "--collect-only", "-q"]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    # A test that needs servers will say why they did not start.
-    with subprocess.Popen(command, cwd=PROJECT, env=environment, stdout=subprocess.DEVNULL), suppress(LocalError):
+    workers = config.stash[RUN_FOLDER] / "workers"
+    parent = config.stash[EARLY].enter_context(forking(workers, given))
+    with suppress(LocalError):  # a test that needs servers will say why they did not start
         config.stash[EARLY].enter_context(joined(config.stash[RUN_FOLDER] / "servers"))
+    if parent.stdout and parent.stdout.readline():
+        config.option.tx = [specification(workers)] * len(config.option.tx)
 
 
 @pytest.hookimpl(optionalhook=True)
