@@ -15,8 +15,6 @@ NO_REDIS_URL = {"BRIDGE_REDIS_URL": "http://127.0.0.1:6379/0"}
     ("arguments", "settings", "code", "said"),
     [
         ("serve", NO_REDIS_URL, 2, "BRIDGE_REDIS_URL: the URL must begin with"),
-        ("audit", NO_REDIS_URL, 2, "BRIDGE_REDIS_URL: the URL must begin with"),
-        ("topology show --no-slots", {}, 0, "delay.checkpoint"),
         ("token create shop --scope all --every-topic", {}, 2, "'all'"),
         ("dev", {"BRIDGE_HTTP_PORT": "x"}, 2, "BRIDGE_HTTP_PORT is 'x'"),
         (

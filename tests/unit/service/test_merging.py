@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from bridge.service.pools.merging import A_ROUND, CALL_COST, MOST_COST, Ask, Ind
 from bridge.store.messages.parts import Part
 
 Stored = dict[Index, list[Found]]
+"""The entries of each index, in its order."""
 
 INDEXES = [Index(topic, bucket) for topic in ("a", "ab", "b/c") for bucket in (0, 1)]
 ENTRIES = st.sets(
@@ -24,21 +27,25 @@ def stored(entries: set[tuple[Index, str, int]]) -> Stored:
     by_index: Stored = {index: [] for index in INDEXES}
     for index, message_id, due_ms in entries:
         by_index[index].append(Found(index.topic, f"{message_id}{index.bucket}", due_ms, State.WAITING))
-    return by_index
+    return {index: sorted(found, key=_in_index) for index, found in by_index.items()}
+
+
+def _in_index(entry: Found) -> tuple[int, str]:
+    return entry.due_ms, entry.id
 
 
 def answer(found: Stored, order: Order, ask: Ask, prefix: str) -> Part:
     """What lua/page.lua answers."""
-    descends = order is Order.DESC
-    behind = [
-        entry
-        for entry in sorted(found[ask.index], key=position_of, reverse=descends)
-        if ask.cursor is None
-        or ((entry.due_ms, entry.id) < ask.cursor if descends else (entry.due_ms, entry.id) > ask.cursor)
-    ][: ask.limit]
+    entries = found[ask.index]
+    if order is Order.DESC:
+        end = len(entries) if ask.cursor is None else bisect_left(entries, ask.cursor, key=_in_index)
+        behind = entries[max(0, end - ask.limit) : end][::-1]
+    else:
+        start = 0 if ask.cursor is None else bisect_right(entries, ask.cursor, key=_in_index)
+        behind = entries[start : start + ask.limit]
     last = (behind[-1].due_ms, behind[-1].id) if behind else (0, "")
-    entries = [(one.due_ms, one.id, one.state) for one in behind if one.id.startswith(prefix)]
-    return Part(len(behind), last, entries)
+    matching = [(one.due_ms, one.id, one.state) for one in behind if one.id.startswith(prefix)]
+    return Part(len(behind), last, matching)
 
 
 def page(
