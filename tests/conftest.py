@@ -29,8 +29,9 @@ from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.local.redis_cluster import RedisCluster
 from bridge.local.redis_sentinels import RedisSentinels
-from tests.forked_bridge import PATIENT, ForkedBridge
-from tests.forked_worker import forking, specification
+from tests.forked_bridge import PATIENT, SHARED, ForkedBridge
+from tests.forked_worker import specification
+from tests.forking import forking
 from tests.http_clients import close_all_though_cancelled, share_default_trust
 from tests.log_watch import judged_module, judged_test, log_watch  # noqa: F401 - fixtures for every test
 from tests.matrix.servers import Servers
@@ -100,13 +101,18 @@ def pytest_collection() -> Iterator[None]:
 
 
 def prepare(config: pytest.Config) -> None:
-    """Collects the tests once, in the process that then forks the workers, and starts the run's servers meanwhile."""
+    """Collects the tests once, in the process that then forks the workers, and starts the run's servers meanwhile. One
+    process imports the bridge for all workers."""
     given = [argument for argument in config.invocation_params.args if not argument.startswith("-v")]
-    workers = config.stash[RUN_FOLDER] / "workers"
-    parent = config.stash[EARLY].enter_context(forking(workers, given))
+    folder, early = config.stash[RUN_FOLDER], config.stash[EARLY]
+    bridges, workers = folder / "bridges", folder / "workers"
+    os.environ[SHARED] = str(bridges)
+    of_bridges = early.enter_context(forking("tests.forked_bridge", bridges))
+    of_workers = early.enter_context(forking("tests.forked_worker", workers, *given))
     with suppress(LocalError):  # a test that needs servers will say why they did not start
-        config.stash[EARLY].enter_context(joined(config.stash[RUN_FOLDER] / "servers"))
-    if parent.stdout and parent.stdout.readline():
+        early.enter_context(joined(folder / "servers"))
+    of_bridges.readline()
+    if of_workers.readline():
         config.option.tx = [specification(workers)] * len(config.option.tx)
 
 

@@ -2,6 +2,8 @@
 
 A bridge of a test is the whole program, with a process, an environment and a log of its own. Its imports alone would
 take 1 s of CPU at each start. The tests of `bridge.local` start the program without this.
+
+Each pytest worker has a parent of its bridges. In a whole run, one process imports the package and forks these parents.
 """
 
 from __future__ import annotations
@@ -13,23 +15,28 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import traceback
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from time import sleep
 from typing import Any, NoReturn
 
 from bridge.local.bridge import BridgeProcess
+from tests.forking import fork_for_callers
 
 PROJECT = Path(__file__).parent.parent
 
 # A busy machine may take seconds for an answer. Tests of time limits set their own, or keep the defaults.
 PATIENCE = {"broker_timeout": "10s", "store_timeout": "10s"}
 PATIENT = {f"BRIDGE_{name.upper()}": limit for name, limit in PATIENCE.items()}
+SHARED = "DELAYBRIDGE_TESTS_FORK_BRIDGES_AT"
+"""The environment variable with the socket of the process that forks the parents of a whole run."""
+
 BUSY_S = 2.5
 """How long SIGUSR1 keeps the event loop of a bridge busy: longer than a call may last."""
 
@@ -93,22 +100,32 @@ class _Parent:
     """The process that forks this worker's bridges. It ends with the worker, and they end with it."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.forked_bridge"], cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        with _connection() as connection:
+            self._asking_it = connection.makefile("rwb")
         # One thread asks and reads. So a test that reaches its time limit meanwhile leaves no answer for the next one.
-        self._asking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="parent-of-bridges")
-        atexit.register(self._process.communicate)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="parent-of-bridges")
+        atexit.register(self._asking_it.close)
 
     def ask(self, request: Mapping[str, object]) -> Any:
-        return self._asking.submit(self._ask, request).result()
+        return self._thread.submit(self._ask, request).result()
 
     def _ask(self, request: Mapping[str, object]) -> Any:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request).encode() + b"\n")
-        self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
+        self._asking_it.write(json.dumps(request).encode() + b"\n")
+        self._asking_it.flush()
+        return json.loads(self._asking_it.readline())
+
+
+def _connection() -> socket.socket:
+    """Starts this worker's parent of bridges, and returns a connection to it. It ends when the connection is closed."""
+    if SHARED in os.environ:
+        ours = socket.socket(socket.AF_UNIX)
+        ours.connect(os.environ[SHARED])
+        return ours
+    ours, its = socket.socketpair()
+    with its:
+        process = subprocess.Popen([sys.executable, "-m", "tests.forked_bridge"], cwd=PROJECT, stdin=its.fileno())
+    atexit.register(process.wait)
+    return ours
 
 
 @cache
@@ -116,8 +133,8 @@ def _parent() -> _Parent:
     return _Parent()
 
 
-def fork_bridges() -> None:
-    """Forks bridges and tells their exit codes, until standard input is closed."""
+def import_bridge() -> Any:
+    """Imports what a bridge needs, and returns the program."""
     gc.disable()
     from bridge.cli import serve  # noqa: F401, PLC0415 - a pytest worker needs it only in this process
     from bridge.cli.app import app  # noqa: PLC0415
@@ -125,9 +142,14 @@ def fork_bridges() -> None:
 
     system_context()
     gc.freeze()
+    return app
+
+
+def fork_bridges(app: Any) -> None:
+    """Forks bridges and tells their exit codes, until the connection that is standard input is closed."""
     # Two threads of a test may ask for one bridge. The system tells an exit code only once.
     codes: dict[int, int] = {}
-    for line in sys.stdin:
+    for line in open(0, "rb", closefd=False):  # noqa: SIM115 - a bridge has another one
         request = json.loads(line)
         if "exit_code_of" in request:
             pid = request["exit_code_of"]
@@ -141,7 +163,7 @@ def fork_bridges() -> None:
             if answer == 0:
                 _become(app, request["environment"], request["log"])
             codes.pop(answer, None)
-        print(json.dumps(answer), flush=True)
+        os.write(0, json.dumps(answer).encode() + b"\n")
 
 
 def _become(app: Any, environment: Mapping[str, str], log_file: str) -> NoReturn:
@@ -168,5 +190,15 @@ def _become(app: Any, environment: Mapping[str, str], log_file: str) -> NoReturn
         os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
+def _be_parent(app: Any, caller: socket.socket) -> None:
+    os.dup2(caller.fileno(), 0)  # where `_become` closes it
+    caller.close()
+    fork_bridges(app)
+
+
 if __name__ == "__main__":
-    fork_bridges()
+    program = import_bridge()
+    if len(sys.argv) > 1:
+        fork_for_callers(Path(sys.argv[-1]), partial(_be_parent, program))
+    else:
+        fork_bridges(program)

@@ -10,32 +10,16 @@ and output to the worker that the parent forks for it, and lives as long as the 
 from __future__ import annotations
 
 import os
-import select
 import shlex
 import socket
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
-PROJECT: Final = Path(__file__).parent.parent
+from tests.forking import fork_for_callers
+
 _STANDARD: Final = (0, 1)  # what execnet speaks over
-
-
-@contextmanager
-def forking(file: Path, arguments: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Starts the parent of workers. It collects the tests and then listens on the socket `file`; it ends with the
-    context. `arguments`: those of the run. Modules that it compiles are kept."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "tests.forked_worker", "parent", str(file), *arguments]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    with subprocess.Popen(
-        command, cwd=PROJECT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as parent:
-        yield parent
-        parent.kill()
 
 
 def specification(file: Path) -> str:
@@ -44,35 +28,21 @@ def specification(file: Path) -> str:
     return f"popen//python={shlex.join([sys.executable, '-S', '-m', 'tests.forked_worker', 'worker', str(file)])}"
 
 
-def _be_parent(file: Path, arguments: Sequence[str]) -> None:
-    """Forks a worker for each caller until standard input is closed. It writes a line as soon as it is ready."""
+def _be_parent(file: Path, arguments: list[str]) -> None:
     import pytest  # noqa: PLC0415 - the other role does without it
 
-    said = os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    pytest.main([*arguments, "-n0", "--collect-only", "-q"])
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(file))
-        listener.listen()
-        os.write(said, b"ready\n")
-        os.close(said)
-        while listener in select.select([listener, sys.stdin], [], [])[0]:
-            caller, _ = listener.accept()
-            if os.fork() == 0:
-                listener.close()
-                _become_worker(caller)
-            caller.close()
+    with redirect_stdout(None):
+        pytest.main([*arguments, "-n0", "--collect-only", "-q", "--no-header", "--no-summary"])
+    fork_for_callers(file, _become_worker)
 
 
-def _become_worker(caller: socket.socket) -> NoReturn:
+def _become_worker(caller: socket.socket) -> None:
     """Does what Python does with the `-c` of execnet. `caller` stays open as long as this process lives."""
     _, given, _, _ = socket.recv_fds(caller, 1, len(_STANDARD))
     for file, standard in zip(given, _STANDARD, strict=True):
         os.dup2(file, standard)
         os.close(file)
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - the parent's is at its end
     exec(eval(sys.stdin.readline()), sys.modules["__main__"].__dict__)
-    sys.exit()
 
 
 def _ask_for_worker(file: Path) -> None:
