@@ -21,6 +21,12 @@ TOOLS: Final[Mapping[str, Collection[str]]] = {
     "tests/clients/python/test_celery.py": ("clients/python",),
     "tests/clients/python/test_kills.py": ("clients/python",),
     "tests/clients/python/test_restarts.py": ("clients/python",),
+    "tests/clients/typescript/test_schema.py": (
+        "bridge/http",
+        "bridge/model",
+        "clients/typescript",
+        "deploy/requirements.lock",
+    ),
     "tests/clients/typescript/test_typescript.py": ("clients/typescript",),
     "tests/migrate": ("bridge/cli/migrate", "bridge/door", "topology"),
     "tests/tools/backup": ("bridge/backup", "bridge/cli/backup.py", "bridge/model", "bridge/store"),
