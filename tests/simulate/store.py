@@ -31,6 +31,12 @@ NO_COMPILER: Final = "the simulation needs a C compiler for Redis' clock: instal
 _SOURCE: Final = Path(__file__).with_name("clock.c")
 _NAMES: Final = {script.sha: name for name, script in SCRIPTS.items()}
 _SHOWN: Final = 3  # items of an answer, in a trace
+_WHOLE: Final = (
+    ("REPLICAOF", "NO", "ONE"),
+    ("CONFIG", "SET", "maxmemory", "0"),
+    ("CONFIG", "SET", "min-replicas-to-write", "0"),
+)
+"""A simulation that was killed during a fault may have left Redis otherwise (`faults/redis.py`)."""
 
 
 class PrivateRedis(RedisNode):
@@ -112,6 +118,8 @@ class SimulatedRedis:
         self.ahead_ms = 0
         self._latest_us = 0
         self.calls = 0
+        for words in _WHOLE:
+            self.command(*words)
         self.command("FLUSHALL")
         self.command("SCRIPT", "FLUSH")
         self.command("DEBUG", "SET-ACTIVE-EXPIRE", "0")

@@ -195,3 +195,23 @@ def test_key_of_redis_expires_in_virtual_time(redis: PrivateRedis, clock: Clock)
     clock.monotonic_s += 0.2
     assert simulated.command("GET", "key") is None
     simulated.close()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ("REPLICAOF", "127.0.0.1", "1"),
+        ("CONFIG", "SET", "maxmemory", "1"),
+        ("CONFIG", "SET", "min-replicas-to-write", "1"),
+    ],
+)
+def test_next_simulation_can_write_after_one_that_was_killed_in_a_fault(
+    redis: PrivateRedis, clock: Clock, fault: tuple[str, ...]
+) -> None:
+    killed = SimulatedRedis(redis, clock, Trace(clock))
+    killed.command(*fault)
+    killed.close()
+    simulated = SimulatedRedis(redis, clock, Trace(clock))
+    simulated.command("SET", "key", "value")
+    assert simulated.command("GET", "key") == b"value"
+    simulated.close()
