@@ -17,6 +17,7 @@ from tests.simulate.trace import Trace
 from tests.torture.api import Api
 
 _TIMEOUT_S: Final = 20.0
+_IMPATIENT: Final = (-4.0, -1.0)  # powers of ten of a second: so a call may end at each of its steps
 _PAUSE_S: Final = (0.3, 1.2)
 _REQUEST: Final = httpx2.Request("GET", "http://127.0.0.1:8080")  # a response needs one; to read URLs takes time
 
@@ -57,7 +58,7 @@ class SimulatedApi(Api):
         return httpx2.Response(status, content=body, request=_REQUEST)
 
     async def _answer(self, exchange: Exchange, process: BridgeProcess, *, impatient: bool) -> tuple[int, bytes] | None:
-        limit_s = self._random.uniform(0.0, 0.1) if impatient else _TIMEOUT_S
+        limit_s = 10 ** self._random.uniform(*_IMPATIENT) if impatient else _TIMEOUT_S
         try:
             async with asyncio.timeout(limit_s):
                 return await exchange.answered

@@ -6,6 +6,7 @@ The bridge's limits of bulk operations are lowered, so that a few messages begin
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
@@ -15,7 +16,6 @@ from tests.events import What
 from tests.history import now_ms
 from tests.torture.bulk import Operation
 from tests.torture.sender import NOT_FOUND, Sender
-from tests.torture.topics import CHECKED
 
 MESSAGES: Final = 6
 _AT_ONCE, _PORTION = 4, 2
@@ -25,19 +25,20 @@ _REMEMBERED_MS: Final = 2_000  # so long a process takes a topic for listed, aft
 
 
 class Campaigns:
-    """`findings`: messages that a call has not found, or has failed to change."""
+    """`topics`: those that it sends to. `findings`: messages that a call has not found, or has failed to change."""
 
-    def __init__(self, sender: Sender, random: Random) -> None:
+    def __init__(self, sender: Sender, random: Random, topics: Sequence[str]) -> None:
         vars(bulk_actions).update(AT_ONCE=_AT_ONCE, PORTION=_PORTION)
         vars(operations).update(PORTION=_PORTION)
         self._sender = sender
         self._history = sender.history
         self._random = random
+        self._topics = topics
         self.findings: list[str] = []
 
     async def run(self, number: int) -> None:
         """Sends the messages. Then deletes or moves them, unless a try without an answer may make one later."""
-        topic, label, emptyings = self._random.choice(CHECKED), f"campaign-{number}", self._history.emptyings
+        topic, label, emptyings = self._random.choice(self._topics), f"campaign-{number}", self._history.emptyings
         steps = self._history.steps
         is_listed = now_ms() > self._history.emptied_ms + _REMEMBERED_MS
         labelled = {"labels": {"campaign": label}}

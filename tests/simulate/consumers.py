@@ -15,28 +15,39 @@ from tests.torture.api import Api
 from tests.torture.consumers import LAST_RETURNED, WAIT_MS, Pulled, Puller, Subscriber
 from tests.torture.policies import Policies
 
-_LEASE_MS: Final = (1_500, 6_000)
 _RETURNED: Final = 0.1
 _RECORDED: Final = 0.7
 _SLOW, _WORK_S = 0.1, (0.5, 4.0)  # the share of messages on which a consumer works for a while, and how long
 
 
 class SpoilingPuller(Puller):
-    """Pulls one topic for ever, in several ways. `spoiled`: the share of messages that it does not simply ack."""
+    """Pulls one topic for ever, in several ways. `spoiled`: the share of messages that it does not simply ack.
+    `lease_ms`: the shortest and the longest lease. `waits`: the share of pulls that wait for a message."""
 
     def __init__(
-        self, api: Api, topic: str, history: History, policies: Policies, random: Random, *, spoiled: float
+        self,
+        api: Api,
+        topic: str,
+        history: History,
+        policies: Policies,
+        random: Random,
+        *,
+        spoiled: float,
+        lease_ms: tuple[int, int] = (1_500, 6_000),
+        waits: float = 0.7,
     ) -> None:
         super().__init__(api, topic, history, policies, random)
         self._spoiled = spoiled
+        self._lease_ms = lease_ms
+        self._waits = waits
         self._asked_ms = 0
 
     def _wanted(self) -> dict[str, int]:
         self._asked_ms = now_ms()
         return {
             "max": self._random.choice((1, 5, 50)),
-            "wait": self._random.choice((0, WAIT_MS, WAIT_MS)),
-            "lease": self._random.randint(*_LEASE_MS),
+            "wait": WAIT_MS if self._random.random() < self._waits else 0,
+            "lease": self._random.randint(*self._lease_ms),
         }
 
     async def _settle(self, pulled: list[Pulled], lease_ms: int) -> None:
@@ -47,7 +58,7 @@ class SpoilingPuller(Puller):
             if self._random.random() >= self._spoiled:
                 acked.append(one)
                 continue
-            fate = self._random.choice(("nack", "leave", "extend", "late", "alone"))
+            fate = self._random.choice(("nack", "leave", "extend", "late", "both", "alone"))
             may_return = one["attempts"] <= min(LAST_RETURNED, max(1, self._history.max_retry))
             if fate in ("nack", "leave") and may_return:
                 self._history.note(one["body"], What.RETURNED, attempt=one["attempts"])
@@ -56,6 +67,9 @@ class SpoilingPuller(Puller):
             elif fate == "extend":
                 await self._extend(one)
                 acked.append(one)
+            elif fate == "both" and may_return:
+                self._history.note(one["body"], What.RETURNED, attempt=one["attempts"])
+                await asyncio.gather(self._nack(one), self._ack_one(one))
             elif fate == "late" and may_return:
                 self._history.note(one["body"], What.RETURNED, attempt=one["attempts"])
                 await asyncio.sleep(lease_ms / 1_000 * self._random.uniform(0.9, 1.2))
@@ -73,7 +87,7 @@ class SpoilingPuller(Puller):
     async def _extend(self, one: Pulled) -> None:
         """Extends the lease, and works on."""
         asked_ms = now_ms()
-        extended = {"receipt": one["receipt"], "lease": self._random.randint(*_LEASE_MS)}
+        extended = {"receipt": one["receipt"], "lease": self._random.randint(*self._lease_ms)}
         response = await self._api.call("POST", self._path(one, "extend"), extended)
         if response is not None and response.status_code < 300:
             self._history.note(one["body"], What.LEASED, due_ms=asked_ms + extended["lease"])

@@ -14,6 +14,7 @@ from tests.history import History, now_ms
 from tests.simulate.clock import CLOCK
 from tests.simulate.faults.drawing import Faults
 from tests.simulate.load import Load
+from tests.simulate.mix import Mix
 from tests.simulate.plan import Plan, StepRandom
 from tests.simulate.remains import remains
 from tests.simulate.second_lives import SecondLives
@@ -22,7 +23,7 @@ from tests.simulate.store import PrivateRedis
 from tests.simulate.topics import ALL
 from tests.torture.topics import PULLED, REMOVED
 
-MESSAGES_PER_S: Final = 2.5  # and 40 a minute in a topic that is removed, and 10 dead letters
+MESSAGES_PER_S: Final = 4.0  # and 40 a minute in a topic that is removed, and 10 dead letters
 _PATIENCE_S: Final = 100.0  # the bridge believes a copy that Redis has forgotten after a minute
 _LOOK_S: Final = 2.0
 _AFTERWARDS_MS: Final = 3_000  # after the last due moment, in which no message may come
@@ -47,8 +48,9 @@ class Simulation:
         self.stage = Stage(plan.seed, redis)
         self.history, self.once = History(MAX_RETRY), History(0)
         random = StepRandom(self.stage.random("load"))
-        self.load = Load(self.stage.api, AMQP_URL, self.history, self.once, random)
-        self.faults = Faults(self.stage, (self.history, self.once))
+        self.mix = Mix.drawn(self.stage.random("mix"))
+        self.load = Load(self.stage.api, AMQP_URL, (self.history, self.once), random, mix=self.mix)
+        self.faults = Faults(self.stage, (self.history, self.once), self.mix)
         self.plan = self._drawn(plan)
 
     def run(self) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.torture.topics import CHECKED, LETTERS, REMOVED, STEADY
+from tests.torture.topics import CHECKED, LETTERS, REMOVED, STEADY, TICKED
 
 SLOW: Final = "slow"
 """Pulled by a consumer that often lets leases end, extends them, or gives messages back."""
@@ -24,3 +24,6 @@ SENT: Final = (*STEADY, SLOW, CALLED)
 NEVER_DIRECT: Final = (*CHECKED, SLOW, CALLED)
 
 ALL: Final = (*SENT, ONCE, REMOVED, LETTERS, *YOUNG)
+
+USED: Final = (*SENT, ONCE, REMOVED, LETTERS, TICKED)
+"""The topics of which a seed uses some."""

@@ -81,14 +81,14 @@ class Producers:
         await self._sender.send_together(self._random.choice(self._topics), messages)
 
     async def by_key(self, number: int) -> None:
-        delay_ms = self._random.randrange(0, SHORT_MS, 100)
+        delay_ms = self._random.randrange(0, min(SHORT_MS, self._longest_ms), 100)
         await self._sender.publish(self._random.choice(self._topics), f"key-{number}", delay_ms)
 
     def _moved(self) -> When:
         return {"delay": 0} if self._random.random() < 0.3 else self._when(by_instant=self._random.random() < 0.5)
 
     def _when(self, *, by_instant: bool) -> When:
-        delay_ms = self._random.randint(0, self._random.choice((SHORT_MS, self._longest_ms)))
+        delay_ms = self._random.randint(0, self._random.choice((min(SHORT_MS, self._longest_ms), self._longest_ms)))
         return {"deliver_at": now_ms() + delay_ms} if by_instant else {"delay": delay_ms}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from random import Random
 from time import monotonic
 
@@ -23,12 +24,17 @@ _LIFE_S = (0.5, 4.0)  # of a topic
 
 
 class Reuse:
-    """Sends messages whose ids were used before. Their keys are new."""
+    """Sends messages whose ids were used before. Their keys are new. `pulled`, `checked`: the topics that it sends
+    to."""
 
-    def __init__(self, sender: Sender, random: Random) -> None:
+    def __init__(
+        self, sender: Sender, random: Random, *, pulled: Sequence[str] = PULLED, checked: Sequence[str] = CHECKED
+    ) -> None:
         self._sender = sender
         self._history = sender.history
         self._random = random
+        self._pulled = pulled
+        self._checked = checked
         self.findings: list[str] = []
 
     async def run(self, stop: asyncio.Event, rate_per_s: float) -> None:
@@ -41,7 +47,7 @@ class Reuse:
 
     async def again(self, number: int) -> None:
         """Sends one id a few times, each time after the message before was acknowledged or deleted."""
-        topic, message_id = self._random.choice(PULLED), f"again-{number}"
+        topic, message_id = self._random.choice(self._pulled), f"again-{number}"
         for time in range(TIMES):
             key, deleted = f"{message_id}#{time}", self._random.random() < 0.5
             delay_ms = self._random.randint(*(_LONG_MS if deleted else _SHORT_MS))
@@ -66,7 +72,7 @@ class Reuse:
 
     async def shared(self, number: int) -> None:
         """Sends one id over HTTP, once, and over AMQP. At least one of the two messages must come."""
-        topic, key = self._random.choice(CHECKED), f"shared-{number}"
+        topic, key = self._random.choice(self._checked), f"shared-{number}"
         self._history.note(key, What.BESIDE)
         await asyncio.gather(
             self._sender.try_to_send(topic, key, {"delay": self._random.randint(*_LONG_MS)}),
@@ -75,7 +81,11 @@ class Reuse:
 
     async def forgotten(self, number: int) -> None:
         """Sends a message, and another one of its id if Redis is emptied before the first is due. Both must come."""
-        topic, message_id, emptyings = self._random.choice(CHECKED), f"forgotten-{number}", self._history.emptyings
+        topic, message_id, emptyings = (
+            self._random.choice(self._checked),
+            f"forgotten-{number}",
+            self._history.emptyings,
+        )
         delay_ms = self._random.randint(*_LONG_MS)
         due_s = monotonic() + delay_ms / 1_000
         if emptyings % 2 or await self._sender.send(topic, message_id, {"delay": delay_ms}):

@@ -1,8 +1,8 @@
 """Draws which faults come when.
 
-Each seed has some of the kinds, so that the same faults meet again and again. After some faults the promises allow so
+Each seed has a few of the kinds, so that the same faults meet again and again. After some faults the promises allow so
 much that they would hide others: when Redis forgets, when a clock steps, when a queue is deleted. A seed has the faults
-of one of these groups, or of none.
+of one of these groups, or, half of the seeds, of none.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tests.simulate.faults.queues import QueueFaults
 from tests.simulate.faults.rabbitmq import RabbitFaults
 from tests.simulate.faults.redis import RedisFaults
 from tests.simulate.faults.target import Fault
+from tests.simulate.mix import Mix, some
 from tests.simulate.plan import Step, StepRandom, Steps, follow
 from tests.simulate.stage import Stage
 
-_APART_S: Final = (1.5, 8.0)
 _FIRST_S: Final = (2.0, 6.0)
 _TARGETS: Final = (BridgeFaults, NetworkFaults, RedisFaults, ClockFaults, RabbitFaults, QueueFaults)
 _GROUPS: Final[tuple[tuple[str, ...], ...]] = (
@@ -31,16 +31,18 @@ _GROUPS: Final[tuple[tuple[str, ...], ...]] = (
     ("set Redis' clock", "set the bridges' clock"),
     ("delete queues",),
     (),
+    (),
+    (),
 )
-_SHARE: Final = 0.6  # of the other kinds
-_TIMES: Final = 4  # a group comes as often as so many other kinds
+_SHARE: Final = 3  # a group comes as often as every third of the other kinds
 
 
 class Faults:
     """The faults of a run. `counts`: by name, how often each came."""
 
-    def __init__(self, stage: Stage, histories: Sequence[History]) -> None:
+    def __init__(self, stage: Stage, histories: Sequence[History], mix: Mix) -> None:
         self._stage = stage
+        self._mix = mix
         random = StepRandom(stage.random("faults of no step"))
         self.counts: dict[str, int] = {}
         self._kinds: dict[str, Fault] = {}
@@ -53,16 +55,16 @@ class Faults:
         names = self._some(random)
         steps: list[Step] = []
         at_s = random.uniform(*_FIRST_S)
-        while at_s < seconds:
+        while names and at_s < seconds:
             steps.append(Step(len(steps), at_s, random.choice(names)))
-            at_s += random.uniform(*_APART_S)
+            at_s += random.uniform(*self._mix.apart_s)
         return tuple(steps)
 
     def _some(self, random: Random) -> list[str]:
         """Draws the kinds of the seed, each as many times as it has chances."""
         group, grouped = random.choice(_GROUPS), {*chain(*_GROUPS)}
-        names = [name for name in self._kinds if name not in grouped and random.random() < _SHARE]
-        return [*names, *islice(cycle(group), _TIMES)]
+        names = some(random, [name for name in self._kinds if name not in grouped], self._mix.faults)
+        return [*names, *islice(cycle(group), max(len(group), len(names) // _SHARE))]
 
     async def run(self, steps: Steps) -> None:
         """Disturbs by the plan. All faults have ended then."""

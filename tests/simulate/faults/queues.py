@@ -14,7 +14,9 @@ from topology.wheel import parse_key
 
 _TEXT: Final = re.compile(rb'"([^"\\]+)"')
 _OF_A_BRIDGE: Final = ("x-delay-copy", "x-delay-bundle")  # one of these headers
+_MANY: Final = 20  # of one kind a seed has no more, most often
 _ACKS: Final = "delay.acks"
+_OF_TOPICS: Final = ("ready.", "dead.")
 _OF_CLIENTS: Final = frozenset(f"ready.{topic}" for topic in (*CONSUMED, CHANGED_CONSUMED, LETTERS))
 """Queues whose AMQP clients do not consume again after the broker has ended their consumers."""
 
@@ -31,15 +33,18 @@ class QueueFaults(Target):
         }
 
     def _drawn(self, most: int) -> list[str]:
-        """Draws up to so many queues, half the time among those that have messages or consumers."""
-        queues = self._stage.rabbit.broker.state.queues.values()
-        used = [queue.name for queue in queues if queue.depth or queue.consumers]
-        names = used if used and self._random.random() < 0.5 else [queue.name for queue in queues]
+        """Draws up to so many queues: among the slots that have messages, among the ready queues, among those with
+        messages or consumers, or among all."""
+        queues = [*self._stage.rabbit.broker.state.queues.values()]
+        used = [queue for queue in queues if queue.depth or queue.consumers]
+        slots = [queue for queue in used if not queue.consumers and not queue.name.startswith(_OF_TOPICS)]
+        ready = [queue for queue in queues if queue.name.startswith("ready.")]
+        names = [queue.name for queue in self._random.choice((slots, ready, used, queues))]
         return self._random.sample(names, min(len(names), self._random.randint(1, most)))
 
     async def _lose_leaders(self) -> None:
         """Some queues answer nothing until a leader is elected."""
-        names = self._drawn(8)
+        names = self._drawn(_MANY)
         self._note(f"without a leader: {', '.join(names)}")
         with self._broker() as broker:
             for name in names:
@@ -52,7 +57,7 @@ class QueueFaults(Target):
 
     async def _refuse(self) -> None:
         """Some queues refuse all messages, as a full queue does."""
-        names = self._drawn(8)
+        names = self._drawn(_MANY)
         self._note(f"refuse: {', '.join(names)}")
         with self._broker() as broker:
             for name in names:
