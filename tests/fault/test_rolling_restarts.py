@@ -10,11 +10,10 @@ import pytest
 
 from bridge.local.ports import free_ports
 from tests.fault.stage import Stage, killed, started
-from tests.fault.traffic import Around, Traffic
+from tests.fault.traffic import Around, under_load
 from tests.forked_bridge import PATIENT, ForkedBridge
 
 BRIDGES = 3
-PRODUCERS, CONSUMERS = 8, 4
 
 
 class OneOfSeveral(ForkedBridge):
@@ -44,24 +43,13 @@ async def test_rolling_restart_loses_no_message_and_delivers_none_twice(
     ]
     await started(*bridges)
     api = Around(http, [bridge.url for bridge in bridges])
-    traffic = Traffic(api, "shared" if shared else "apart")
-    consumers = [asyncio.create_task(traffic.consume()) for _ in range(CONSUMERS)]
-    producers = [asyncio.create_task(traffic.produce(lane)) for lane in range(PRODUCERS)]
     try:
-        await traffic.more_sent(100)
-        for bridge in bridges:
-            bridge.ask_to_stop()
-            await asyncio.to_thread(bridge.wait_until_stopped)
-            assert bridge.exit_code == 0
-            await started(bridge)
-            await traffic.more_sent(20)
-        traffic.stop.set()
-        await asyncio.gather(*producers)
-        await traffic.all_pulled()
+        async with under_load(api, "shared" if shared else "apart") as traffic:
+            for bridge in bridges:
+                bridge.ask_to_stop()
+                await asyncio.to_thread(bridge.wait_until_stopped)
+                assert bridge.exit_code == 0
+                await started(bridge)
+                await traffic.more_sent(20)
     finally:
-        for task in (*producers, *consumers):
-            task.cancel()
-        await asyncio.gather(*producers, *consumers, return_exceptions=True)
         await killed(*bridges)
-    assert set(traffic.pulled) == traffic.sent
-    assert [one for one, times in traffic.pulled.items() if times > 1] == []

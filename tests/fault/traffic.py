@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from itertools import count
 from random import Random
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import httpx2
 
 from tests.fault.api import Api
+
+PRODUCERS, CONSUMERS = 8, 4
 
 
 class Around(Api):
@@ -72,3 +75,24 @@ class Traffic:
     async def _tell(self) -> None:
         async with self._happened:
             self._happened.notify_all()
+
+
+@asynccontextmanager
+async def under_load(api: Api, topic: str) -> AsyncIterator[Traffic]:
+    """Sends and consumes messages while the block runs, and consumes the rest after it. Then each message that was sent
+    must have come exactly once."""
+    traffic = Traffic(api, topic)
+    consumers = [asyncio.create_task(traffic.consume()) for _ in range(CONSUMERS)]
+    producers = [asyncio.create_task(traffic.produce(lane)) for lane in range(PRODUCERS)]
+    try:
+        await traffic.more_sent(100)
+        yield traffic
+        traffic.stop.set()
+        await asyncio.gather(*producers)
+        await traffic.all_pulled()
+    finally:
+        for task in (*producers, *consumers):
+            task.cancel()
+        await asyncio.gather(*producers, *consumers, return_exceptions=True)
+    assert traffic.pulled.keys() == traffic.sent
+    assert [one for one, times in traffic.pulled.items() if times > 1] == []
