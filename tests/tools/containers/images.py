@@ -50,6 +50,16 @@ def server_images(engine: Engine) -> None:
             engine("build", *recipe, "--tag", full_name(image), folder)
 
 
+def prometheus_image(engine: Engine) -> None:
+    """Makes the image of Prometheus where it is missing. As in the official one, nobody owns the working directory,
+    which holds the data."""
+    owned = 'mkdir "$1/prometheus" && chown 65534:65534 "$1/prometheus"'
+    entrypoint = 'ENTRYPOINT ["prometheus", "--storage.tsdb.path=data/"]'  # Debian's default is another folder
+    changes = [entrypoint, "ENV PATH=/usr/bin", "USER 65534:65534", "WORKDIR /prometheus"]
+    packages = ("base-files", "prometheus", "wget")
+    _imported(engine, compose_image("prometheus"), packages, [owned], changes, variant="extract")
+
+
 def compose_image(service: str) -> str:
     """The image that docker-compose.yml names for a service."""
     return str(yaml.safe_load((PROJECT / "docker-compose.yml").read_text())["services"][service]["image"])
@@ -63,12 +73,20 @@ def compose_program(engine: Engine) -> Path:
     return folder / "usr/libexec/docker/cli-plugins/docker-compose"
 
 
-def _imported(engine: Engine, name: str, packages: Sequence[str], hooks: Sequence[str], changes: Sequence[str]) -> str:
+def _imported(
+    engine: Engine,
+    name: str,
+    packages: Sequence[str],
+    hooks: Sequence[str],
+    changes: Sequence[str],
+    *,
+    variant: str = "essential",
+) -> str:
     """Makes an image of Debian packages where it is missing, and returns its full name."""
     image = full_name(name)
     if not engine.has_image(image):
         archive = engine.folder / "unpacked.tar"
-        _unpack(SUITE, archive, packages, hooks)
+        _unpack(SUITE, archive, packages, hooks, variant)
         engine("import", *(f"--change={change}" for change in changes), str(archive), image)
         archive.unlink()
     return image
@@ -77,7 +95,8 @@ def _imported(engine: Engine, name: str, packages: Sequence[str], hooks: Sequenc
 def _unpack(
     suite: str, target: Path, packages: Sequence[str], hooks: Sequence[str] = (), variant: str = "essential"
 ) -> None:
-    """Writes packages of a Debian release into a folder or a tar file."""
+    """Writes packages of a Debian release into a folder or a tar file, and then runs hooks. The variant `extract` runs
+    no script of a package."""
     sites = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(SITE)"], capture_output=True, text=True, check=True
     ).stdout
@@ -86,7 +105,7 @@ def _unpack(
         *("mmdebstrap", "--quiet", f"--variant={variant}", "--skip=check/qemu"),
         *('--aptopt=APT::Install-Recommends "false"', '--aptopt=Acquire::Check-Valid-Until "false"'),
         f"--include={','.join(packages)}",
-        *(f"--customize-hook={hook}" for hook in hooks),
+        *(f"--{'extract' if variant == 'extract' else 'customize'}-hook={hook}" for hook in hooks),
         *(suite, str(target), mirror),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -19,6 +20,8 @@ from tests.integration.topic import Topic
 from tests.tools.containers import images
 from tests.tools.containers.compose import PROJECT_NAME, Compose, running
 from tests.tools.containers.engine import Engine, EngineError
+from tests.tools.prometheus import files
+from tests.tools.prometheus.asking import until_answered
 from tests.waiting import HUNG_AFTER_S, pause
 
 pytestmark = pytest.mark.timeout(HUNG_AFTER_S)
@@ -29,6 +32,7 @@ PORTS = (5672, 8080, 8081, 8082, 9090, 15672, 15673)
 BRIDGES = ("bridge", "bridge-1", "bridge-2")
 URL = "http://127.0.0.1:8080"
 AMQP_URL = "amqp://delaybridge:delaybridge@127.0.0.1:5672"
+PROMETHEUS_URL = "http://127.0.0.1:9090/api/v1/"
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +59,7 @@ def compose(engine: Engine, program: Path) -> Iterator[Compose]:
         images.server_images(engine)
     except LocalError as error:
         pytest.skip(str(error))
+    images.prometheus_image(engine)
     for bridge in BRIDGES[1:]:
         engine("tag", f"{PROJECT_NAME}-bridge", f"docker.io/library/{PROJECT_NAME}-{bridge}:latest")
     with running(engine, program) as ready:
@@ -126,6 +131,34 @@ async def test_bridge_tells_of_a_password_that_rabbitmq_refuses(compose: Compose
     assert "another" not in log
     compose.up()
     await until_ready(URL)
+
+
+async def test_prometheus_scrapes_the_bridge_and_loads_the_rules(compose: Compose) -> None:
+    """Grafana, the other service of the profile, is missing, as Debian has no package of it."""
+    up_s = compose.up("prometheus", profile="observe")
+    print(f"\nprofile observe, without Grafana: up in {up_s:.1f} s")
+    async with httpx2.AsyncClient(base_url=URL, timeout=60) as client:
+        await Topic(client, "observed").send("counted", delay="1h")
+    async with httpx2.AsyncClient(base_url=PROMETHEUS_URL, timeout=60) as prometheus:
+        await until_answered(
+            prometheus, 'up{job="delaybridge"} == 1', 'delaybridge_accepted_total{topic="observed"} == 1'
+        )
+        rules = await loaded_rules(prometheus)
+        while any(rule["health"] == "unknown" for rule in rules):  # until their first evaluation
+            await pause()
+            rules = await loaded_rules(prometheus)
+        version = (await prometheus.get("status/buildinfo")).json()["data"]["version"]
+    assert [rule for rule in rules if rule["health"] != "ok" or rule.get("lastError")] == []
+    assert sorted(rule["name"] for rule in rules) == sorted(files.name_of(rule) for rule in files.rules())
+    asked = images.compose_image("prometheus").partition(":v")[2].rpartition(".")[0]
+    assert version.startswith(f"{asked}.")
+    print(f"profile observe: Prometheus {version}, {len(rules)} rules")
+
+
+async def loaded_rules(prometheus: httpx2.AsyncClient) -> list[dict[str, Any]]:
+    """The rules as Prometheus has loaded them, those that record and those that alert."""
+    groups = (await prometheus.get("rules")).json()["data"]["groups"]
+    return [rule for group in groups for rule in group["rules"]]
 
 
 async def test_cluster_delivers_what_another_bridge_accepted(compose: Compose, http: httpx2.AsyncClient) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 from asyncio.subprocess import PIPE, create_subprocess_exec
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import httpx2
@@ -21,10 +19,9 @@ from tests.callbacks.receiver import answer, receiving
 from tests.callbacks.subscribing import subscribe
 from tests.integration.own import own_bridge
 from tests.integration.topic import Topic
+from tests.tools.prometheus.asking import until_answered
 from tests.tools.prometheus.files import DASHBOARD, PROMETHEUS, RULE_FILES, program
-from tests.waiting import pause
 
-PATIENCE_S = 60.0
 VARIABLES = {"$job": ".*", "$topic": ".*", "$__rate_interval": "1m"}
 
 
@@ -60,28 +57,6 @@ async def scraping(target: str, folder: Path) -> AsyncIterator[httpx2.AsyncClien
     finally:
         process.kill()
         await process.wait()
-
-
-async def values(client: httpx2.AsyncClient, expression: str) -> list[float]:
-    """The expression's samples now, without those that are no number. There are none before Prometheus listens."""
-    try:
-        asked = await client.get("query", params={"query": expression})
-    except httpx2.TransportError:
-        return []
-    if asked.status_code == 503:  # it is starting
-        return []
-    assert asked.status_code == 200, asked.text
-    samples = [float(sample["value"][1]) for sample in asked.json()["data"]["result"]]
-    return [value for value in samples if not math.isnan(value)]
-
-
-async def until_answered(client: httpx2.AsyncClient, *wanted: str) -> None:
-    """Asks until each expression has had samples."""
-    left, end_s = set(wanted), monotonic() + PATIENCE_S
-    while left:
-        assert monotonic() < end_s, f"no samples: {left}"
-        left -= {expression for expression in left if await values(client, expression)}
-        await pause()
 
 
 async def load(topic: Topic) -> None:
