@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -22,35 +22,50 @@ _BETWEEN_CHECKS_S: Final = 1.0
 
 @dataclass(frozen=True)
 class Compose:
-    """`docker compose` on docker-compose.yml, unchanged."""
+    """`docker compose` on docker-compose.yml, unchanged, and on files that override it."""
 
     engine: Engine
     program: Path
     address: Path
+    files: tuple[str, ...] = ("docker-compose.yml",)
     settings: dict[str, str] = field(default_factory=dict)
     """Variables that docker-compose.yml reads, such as BRIDGE_RABBITMQ_PASSWORD."""
 
     def __call__(self, *arguments: str) -> str:
         """Runs a command of Compose and returns its output, with what it tells of its progress."""
-        told = {"DOCKER_HOST": f"unix://{self.address}", "COMPOSE_PROJECT_NAME": PROJECT_NAME, **self.settings}
+        told = {
+            "DOCKER_HOST": f"unix://{self.address}",
+            "DOCKER_BUILDKIT": "0",  # podman builds images by the older of Docker's two ways
+            "COMPOSE_PROJECT_NAME": PROJECT_NAME,
+            "COMPOSE_FILE": os.pathsep.join(self.files),
+            **self.settings,
+        }
         return self.engine.run(str(self.program), *arguments, settings=told)
 
-    def up(self, *services: str, profile: str = "") -> float:
+    def beside(self, file: str) -> Compose:
+        """The same project with another file that overrides the earlier ones."""
+        return replace(self, files=(*self.files, file))
+
+    def up(self, *services: str, profile: str = "", build: bool = False) -> float:
         """Starts services, by default all of no profile. Returns the seconds until they run. The services that they
-        depend on are healthy then."""
+        depend on are healthy then. `build`: makes the bridge's image before."""
         begun = time.monotonic()
         profiles = [f"--profile={profile}"] if profile else []
-        self(*profiles, "up", "--detach", "--no-build", "--pull=never", *services)
+        self(*profiles, "up", "--detach", "--build" if build else "--no-build", "--pull=never", *services)
         return time.monotonic() - begun
 
     def down(self) -> float:
         """Removes all containers and networks, and keeps the volumes. Returns the seconds."""
         begun = time.monotonic()
-        self("--profile=*", "down")
+        self("--profile=*", "down", "--remove-orphans")
         return time.monotonic() - begun
 
     def log(self, service: str) -> str:
         return self.engine.run("podman", "logs", self.container(service), check=False)
+
+    def is_healthy(self, service: str) -> bool:
+        """Whether the last health check of a service's container passed."""
+        return bool(self.engine.inspect("container", self.container(service))["State"]["Health"]["Status"] == "healthy")
 
     def execute(self, service: str, *command: str) -> str:
         """Runs a program in the container of a service, and returns its output."""

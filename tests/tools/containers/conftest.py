@@ -19,8 +19,8 @@ def engine() -> Iterator[Engine]:
     with (FOLDER / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         podman = Engine()
-        podman.remove_containers()  # of a run that was killed
+        podman.clear()  # of a run that was killed
         try:
             yield podman
         finally:
-            podman.remove_containers()
+            podman.clear()

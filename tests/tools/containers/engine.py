@@ -99,11 +99,13 @@ class Engine:
         """The size of an image with its base, in MB of 10^6 bytes."""
         return float(self.inspect("image", name)["Size"] / 1e6)
 
-    def remove_containers(self) -> None:
-        """Removes all containers, their volumes and networks. Images stay, so that the next run begins with them."""
+    def clear(self) -> None:
+        """Removes all containers, their volumes and networks, and images without a name, as the steps of a build have.
+        Also those of a build that was killed. Other images stay, so that the next run begins with them."""
         self("rm", "--all", "--force", "--time", "5")
         self("volume", "prune", "--force")
         self("network", "prune", "--force")
+        self("image", "prune", "--force", "--external")
 
     def _written(self, name: str, content: str) -> str:
         file = self.folder / name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -29,10 +30,17 @@ pytestmark = pytest.mark.timeout(HUNG_AFTER_S)
 PORTS = (5672, 8080, 8081, 8082, 9090, 15672, 15673)
 """Those that docker-compose.yml publishes on loopback."""
 
-BRIDGES = ("bridge", "bridge-1", "bridge-2")
+OWN_PORTS = (6379, 15692, 25672)
+"""Those that it does not publish. On the host's network they are the host's."""
+
+SAME_IMAGE = ("bridge-1", "bridge-2", "checkpoint", "push")
+"""Services with the image of the bridge. Compose would build it for each."""
+
 URL = "http://127.0.0.1:8080"
 AMQP_URL = "amqp://delaybridge:delaybridge@127.0.0.1:5672"
 PROMETHEUS_URL = "http://127.0.0.1:9090/api/v1/"
+ROLES = "deploy/compose-roles.yml"
+HOST_NETWORK = "tests/tools/containers/host-network.yml"
 
 
 @pytest.fixture(scope="module")
@@ -42,29 +50,50 @@ def program(engine: Engine) -> Path:
 
 
 @pytest.fixture(scope="module")
-def compose(engine: Engine, program: Path) -> Iterator[Compose]:
-    """Docker Compose on podman. All images are here."""
-    if taken := [port for port in PORTS if not is_free(port)]:
-        pytest.skip(f"another program listens on port {taken[0]}, which docker-compose.yml publishes")
+def has_networks(engine: Engine) -> bool:
+    """Whether podman can make a network on this machine. BRIDGE_TEST_NETWORK=host tries none."""
+    image = images.python_image(engine)
+    if os.environ.get("BRIDGE_TEST_NETWORK") == "host":
+        return False
     try:
         engine("network", "create", "tried")
-        images.python_image(engine)
-        engine("build", "--tag", f"docker.io/library/{PROJECT_NAME}-bridge:latest", ".")
-        engine("run", "--rm", "--network=tried", f"{PROJECT_NAME}-bridge", "true")
+        engine("run", "--rm", "--network=tried", image, "true")
     except EngineError as error:
         if "network" not in str(error) and "netavark" not in str(error):
             raise
-        pytest.skip(f"this machine allows containers no network of their own: {error}")
+        print(f"\nthe containers share the host's network, as podman can't make one: {error}")
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def compose(engine: Engine, program: Path, has_networks: bool) -> Iterator[Compose]:
+    """Docker Compose on podman, after `docker compose up --build`."""
+    ports = PORTS if has_networks else PORTS + OWN_PORTS
+    if taken := [port for port in ports if not is_free(port)]:
+        pytest.skip(f"another program listens on port {taken[0]}, which a service needs")
     try:
         images.server_images(engine)
     except LocalError as error:
         pytest.skip(str(error))
     images.prometheus_image(engine)
-    for bridge in BRIDGES[1:]:
-        engine("tag", f"{PROJECT_NAME}-bridge", f"docker.io/library/{PROJECT_NAME}-{bridge}:latest")
-    with running(engine, program) as ready:
+    with running(engine, program) as api:
+        ready = api if has_networks else api.beside(HOST_NETWORK)
+        up_s = ready.up(build=True)
+        built = f"docker.io/library/{PROJECT_NAME}-bridge:latest"
+        print(f"\ndefault profile: image built and up in {up_s:.1f} s, {engine.image_mb(built):.0f} MB")
+        for service in SAME_IMAGE:
+            engine("tag", built, f"docker.io/library/{PROJECT_NAME}-{service}:latest")
         yield ready
         ready.down()
+
+
+@pytest.fixture
+def apart(compose: Compose, has_networks: bool) -> Compose:
+    """Docker Compose where each container has ports of its own."""
+    if not has_networks:
+        pytest.skip("on the host's network two containers can't listen on one port")
+    return compose
 
 
 @pytest_asyncio.fixture
@@ -88,16 +117,15 @@ async def until_ready(*urls: str) -> float:
     return time.monotonic() - begun
 
 
-@pytest.mark.parametrize(
-    "files", [["docker-compose.yml"], ["docker-compose.yml", "deploy/compose-roles.yml"]], ids=["one file", "roles"]
-)
-def test_compose_accepts_the_files(engine: Engine, program: Path, files: list[str]) -> None:
-    engine.run(str(program), *(f"--file={file}" for file in files), "--profile=*", "config", "--quiet")
+@pytest.mark.parametrize("more", [[], [ROLES], [HOST_NETWORK]], ids=["one file", "roles", "host network"])
+def test_compose_accepts_the_files(engine: Engine, program: Path, more: list[str]) -> None:
+    given = (f"--file={file}" for file in ("docker-compose.yml", *more))
+    engine.run(str(program), *given, "--profile=*", "config", "--quiet")
 
 
 async def test_first_messages_and_volumes_outlive_down_and_up(compose: Compose, tmp_path: Path) -> None:
-    up_s = compose.up()
-    print(f"\ndefault profile: up in {up_s:.1f} s, ready {await until_ready(URL):.1f} s later")
+    compose.up()
+    print(f"\ndefault profile: ready {await until_ready(URL):.1f} s later")
     await first_messages.over_http(URL)
     await first_messages.over_amqp(URL, AMQP_URL, tmp_path)
     async with httpx2.AsyncClient(base_url=URL, timeout=60) as client:
@@ -112,11 +140,11 @@ async def test_first_messages_and_volumes_outlive_down_and_up(compose: Compose, 
         await topic.through(client).ack(pulled)
 
 
-async def test_names_resolve_between_containers_alone(compose: Compose) -> None:
-    compose.up()
+async def test_names_resolve_between_containers_alone(apart: Compose) -> None:
+    apart.up()
     await until_ready(URL)
     ask = "import socket, sys; print(socket.gethostbyname(sys.argv[1]))"
-    addresses = [compose.execute("bridge", "python", "-c", ask, name) for name in ("rabbitmq", "redis")]
+    addresses = [apart.execute("bridge", "python", "-c", ask, name) for name in ("rabbitmq", "redis")]
     assert len(set(addresses)) == 2
     assert not any(address.startswith("127.") for address in addresses)
 
@@ -131,6 +159,21 @@ async def test_bridge_tells_of_a_password_that_rabbitmq_refuses(compose: Compose
     assert "another" not in log
     compose.up()
     await until_ready(URL)
+
+
+async def test_each_role_has_a_container(apart: Compose) -> None:
+    roles = apart.beside(ROLES)
+    up_s = roles.up()
+    print(f"\nroles: up in {up_s:.1f} s, ready {await until_ready(URL):.1f} s later")
+    async with httpx2.AsyncClient(base_url=URL, timeout=60) as client:
+        topic = Topic(client, "roles")
+        sent = await topic.send("released by another container", delay="1s")
+        pulled = await topic.pull_one()
+        assert pulled["id"] == sent["id"]
+        await topic.ack(pulled)
+    while not all(roles.is_healthy(service) for service in ("bridge", "checkpoint", "push")):
+        await pause()
+    print(f"roles: down in {await asyncio.to_thread(roles.down):.1f} s")
 
 
 async def test_prometheus_scrapes_the_bridge_and_loads_the_rules(compose: Compose) -> None:
@@ -161,8 +204,8 @@ async def loaded_rules(prometheus: httpx2.AsyncClient) -> list[dict[str, Any]]:
     return [rule for group in groups for rule in group["rules"]]
 
 
-async def test_cluster_delivers_what_another_bridge_accepted(compose: Compose, http: httpx2.AsyncClient) -> None:
-    up_s = compose.up("bridge-1", "bridge-2", profile="cluster")
+async def test_cluster_delivers_what_another_bridge_accepted(apart: Compose, http: httpx2.AsyncClient) -> None:
+    up_s = apart.up("bridge-1", "bridge-2", profile="cluster")
     urls = ["http://127.0.0.1:8081", "http://127.0.0.1:8082"]
     print(f"\nprofile cluster: up in {up_s:.1f} s, ready {await until_ready(*urls):.1f} s later")
     async with (
@@ -176,4 +219,4 @@ async def test_cluster_delivers_what_another_bridge_accepted(compose: Compose, h
         await topic.through(pulling).ack(pulled)
     nodes = (await http.get("http://delaybridge:delaybridge@127.0.0.1:15673/api/nodes")).json()
     assert {node["name"]: node["running"] for node in nodes} == {f"rabbit@rabbitmq-{n}": True for n in (1, 2, 3)}
-    print(f"profile cluster: down in {await asyncio.to_thread(compose.down):.1f} s")
+    print(f"profile cluster: down in {await asyncio.to_thread(apart.down):.1f} s")
