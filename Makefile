@@ -49,6 +49,7 @@ test-all: setup ## Run all tests, but those of tools that are unchanged since `m
 
 test-nightly: setup ## Run all tests, those of unchanged tools too, from a new seed or SEED=number, and note what these passed with
 	@echo "make test-nightly SEED=$(SEED)"
+	@sh deploy/setup.sh containers >&2
 	@$(PYTHON) -m pytest --nightly --hypothesis-seed=$(SEED) $(ARGS)
 	@$(PYTHON) -m tests.nightly
 
@@ -82,8 +83,6 @@ test-manifests: setup ## Render the Helm chart, and run the tests of the Kuberne
 
 test-containers: setup ## Install podman, and run the image of Dockerfile and the services of docker-compose.yml; prints seconds and sizes
 	@sh deploy/setup.sh containers >&2
-	@for suite in trixie forky; do \
-	    sh deploy/unpack-servers.sh $$suite "$${XDG_CACHE_HOME:-$$HOME/.cache}/delaybridge/$$suite" || exit 1; done
 	@$(PYTHON) -m pytest tests/tools/containers -n 0 -s -rs $(ARGS)
 
 test-redis-cluster: setup ## Run the tests of a running bridge with its records on a Redis Cluster

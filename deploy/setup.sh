@@ -3,7 +3,7 @@
 #   setup.sh run      what `make run` needs (no servers when BRIDGE_AMQP_URL and BRIDGE_REDIS_URL are set)
 #   setup.sh develop  what tests, checks and benchmarks need
 #   setup.sh clients  what the clients and examples of other languages need; by apt alone
-#   setup.sh containers  what the tests of the Dockerfile and docker-compose.yml need; by apt alone
+#   setup.sh containers  what the tests of the Dockerfile and docker-compose.yml need: by apt, and servers of two releases
 # As root on Debian it installs missing packages. Otherwise it prints the command and ends with code 1.
 # PYTHON chooses the interpreter. A second run changes nothing and takes a moment.
 set -eu
@@ -29,7 +29,10 @@ clients)
     ;;
 containers)
     packages=$(missing_container_packages | tr '\n' ' ')
-    [ -z "$packages" ] || exec sh deploy/install-packages.sh $packages
+    [ -z "$packages" ] || sh deploy/install-packages.sh $packages
+    for suite in trixie forky; do
+        sh deploy/unpack-servers.sh $suite "${XDG_CACHE_HOME:-$HOME/.cache}/delaybridge/$suite"
+    done
     exit 0
     ;;
 *) echo "usage: setup.sh run|develop|clients|containers" >&2; exit 2 ;;

@@ -33,7 +33,10 @@ TOOLS: Final[Mapping[str, Collection[str]]] = {
     "tests/tools/benchmarks/test_quick.py": ("benchmarks",),
     "tests/tools/client": ("clients/python",),
     "tests/tools/console": ("bridge/http/console", "bridge/http/v1"),
-    "tests/tools/containers": ("Dockerfile", "deploy", "docker-compose.yml"),
+    "tests/tools/containers": (
+        *("Dockerfile", "deploy", "docker-compose.yml"),
+        *("tests/docs/first_messages.py", "tests/fault/traffic.py", "tests/tools/prometheus/asking.py"),
+    ),
     "tests/tools/local": ("bridge/local",),
     "tests/tools/manifests": ("deploy",),
     "tests/tools/prometheus": ("bridge/metrics", "deploy"),
