@@ -126,8 +126,10 @@ def test_compose_accepts_the_files(engine: Engine, program: Path, more: list[str
 async def test_first_messages_and_volumes_outlive_down_and_up(compose: Compose, tmp_path: Path) -> None:
     compose.up()
     print(f"\ndefault profile: ready {await until_ready(URL):.1f} s later")
+    begun = time.monotonic()
     await first_messages.over_http(URL)
     await first_messages.over_amqp(URL, AMQP_URL, tmp_path)
+    print(f"default profile: first messages over HTTP and AMQP in {time.monotonic() - begun:.1f} s")
     async with httpx2.AsyncClient(base_url=URL, timeout=60) as client:
         topic = Topic(client, "kept")
         kept = await topic.send("outlives its containers", delay="30s")
