@@ -31,7 +31,7 @@ def specification(file: Path) -> str:
 def _be_parent(file: Path, arguments: list[str]) -> None:
     import pytest  # noqa: PLC0415 - the other role does without it
 
-    with redirect_stdout(None):
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
         pytest.main([*arguments, "-n0", "--collect-only", "-q", "--no-header", "--no-summary"])
     fork_for_callers(file, _become_worker)
 
