@@ -37,6 +37,7 @@ class Life:
     early: bool = False
     slack_ms: int = 0
     placed_slack_ms: int = 0  # `slack_ms` when it last entered the wheel
+    moved_later: bool = False  # by the last move, whose moment is of a clock that may have been set since
     forgetful: bool = False  # Redis may forget its latest changes, as after a failover, or was emptied
     during_pause: bool = False
     leased_until_ms: int = 0  # by a consumer that has not settled the message
@@ -88,6 +89,7 @@ class Life:
                 self.moving_to_ms = event.due_ms
                 self.earliest_ms = min(self.earliest_ms, event.due_ms)
             case What.MOVED:
+                self.moved_later = event.due_ms > self.not_before_ms
                 self.not_before_ms, self.moving_to_ms = event.due_ms, None
             case _:
                 self.moving_to_ms = None
@@ -133,12 +135,12 @@ class Life:
     def lost(self, now_ms: int) -> bool:
         """Returns whether a delivery has to come, and no clock explains its delay.
 
-        On direct release, and where Redis was emptied, it may be late by as much as the clock of Redis was wrong when
-        it entered the wheel.
+        On direct release, after a move to later, and where Redis was emptied, it may be late by as much as the clock of
+        Redis was wrong when it entered the wheel or was moved.
         """
         # An ack or a delete without an answer may have ended it.
         ended = self.acking or self.dead or self.deletion in (What.DELETING, What.DELETED)
-        alone = self.unchecked or self.forgetful
+        alone = self.unchecked or self.forgetful or self.moved_later
         late = alone and now_ms < self.not_before_ms + self.placed_slack_ms
         return self.accepted and self.owed and not ended and not late
 

@@ -100,6 +100,7 @@ class RecordingSubscriber(Subscriber):
 
     `recorded`: topic, id and moment of creation of each message whose last delivery ended with a recorded ack, which
     RabbitMQ has confirmed. After a crash an AMQP client's own message may come once more, and its record begins again.
+    Left out are messages that may wait by Redis' clock, which no ack ends: it is behind, or was ahead at their send.
     """
 
     def __init__(self, url: str, topic: str, history: History, publisher: Publisher, random: Random) -> None:
@@ -123,6 +124,7 @@ class RecordingSubscriber(Subscriber):
             await asyncio.sleep(self._random.uniform(*_WORK_S))  # its id may be used again meanwhile
         message_id, created = str(message.message_id), created_ms(message)
         records = self._random.random() < _RECORDED
-        if records and await self._publisher.record_ack(self._topic, message_id, created) and created is not None:
+        is_recorded = records and await self._publisher.record_ack(self._topic, message_id, created)
+        if is_recorded and created is not None and self._history.ahead_ms >= 0 and created <= now_ms():
             self.recorded[self._topic, message_id, created] = None
         await message.ack()

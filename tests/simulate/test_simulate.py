@@ -41,7 +41,7 @@ def seconds(pytestconfig: pytest.Config) -> str:
 @pytest.fixture(scope="module")
 def found(pytestconfig: pytest.Config, seconds: str) -> dict[str, Any]:
     """What was found with all seeds of the run."""
-    return _simulate("--seeds", "1-200" if pytestconfig.getoption("--nightly") else "1-8", "--seconds", seconds)
+    return _simulate("--seeds", "1-200" if pytestconfig.getoption("--nightly") else "1-12", "--seconds", seconds)
 
 
 def test_no_promise_breaks_with_faults(found: dict[str, Any]) -> None:

@@ -217,6 +217,14 @@ HISTORIES = {
         (EMPTIED, clock(5, -60), *SENT, clock(20, 0)),
         LOST,
     ),
+    "moved to later while the clock was ahead": (
+        (*SENT, clock(15, 40), event(20, What.MOVING, due_ms=110), event(22, What.MOVED, due_ms=110), clock(30, 0)),
+        UNDELIVERED,
+    ),
+    "moved to sooner while the clock was ahead": (
+        (*SENT, clock(15, 40), event(20, What.MOVING, due_ms=45), event(22, What.MOVED, due_ms=45), clock(30, 0)),
+        LOST,
+    ),
     "deleted while the clock was ahead, and delivered": (
         (*SENT, clock(15, 40), *DELETED, clock(30, 0), PULLED),
         CLEAN,
