@@ -82,11 +82,11 @@ Decision = Hold | Drop | Perform
 
 
 def named(item: Due) -> NamedBefore:
-    """Returns what the message's record has certainly named before this copy came. Decides by the copy's kind and
-    epoch.
+    """Returns what the message's record has certainly named before this copy reached the checkpoint. Decides by the
+    copy's kind and epoch.
 
-    `MESSAGE`: at least one copy of this message, which may be this copy. `FORMER`: at least one copy of this message or
-    of the message that it replaced. `NOTHING`: nothing is certain.
+    `MESSAGE`: at least one copy of this message, perhaps this one. `FORMER`: at least one copy of this message or of
+    the message that it replaced. `NOTHING`: nothing is certain.
     """
     match item.kind:
         case CopyKind.PLAIN | CopyKind.CHECKED | CopyKind.RETRY:

@@ -1,7 +1,7 @@
 """Dispatches the messages of one topic to the pulls of this process, in groups and in the pulls' order of arrival.
 
-Pulls that arrive while messages are taken or leased join the next group. A group is one take, one call of a script, and
-one burst of the lease copies that must be published at once.
+Pulls that arrive while messages are taken or leased join the next group. For each group the dispatcher takes messages
+once, runs one script, and publishes together those lease copies that can't wait.
 
 Messages are taken in two ways. While few pulls come, one take gets the ready messages for them. Pulls that wait, and
 pulls that keep coming, share a feed: a consumer whose window is as large as the pulls need. A dispatcher ends once no

@@ -11,8 +11,8 @@ from bridge.store.replies import whole
 from bridge.store.scripts import SCRIPTS
 
 MOST: Final = 1_000
-"""The highest limit of a token, in topics. A count reads each topic that the token has made, and Redis serves nobody
-else meanwhile."""
+"""The largest limit on the topics that a token makes. A count reads each topic that the token has made, and blocks the
+other clients of Redis meanwhile."""
 _HOLD_MS: Final = 60_000  # longer than any declare of a topic's queues
 _KEEP_MS: Final = 365 * 86_400_000
 
