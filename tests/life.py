@@ -135,13 +135,14 @@ class Life:
     def lost(self, now_ms: int) -> bool:
         """Returns whether a delivery has to come, and no clock explains its delay.
 
-        On direct release, after a move to later, and where Redis was emptied, it may be late by as much as the clock of
-        Redis was wrong when it entered the wheel or was moved.
+        On direct release, and where Redis was emptied, it may be late by as much as the clock of Redis was wrong when
+        it entered the wheel. After a move to later it may come at the moment that the move answered, by a clock that
+        was ahead.
         """
         # An ack or a delete without an answer may have ended it.
         ended = self.acking or self.dead or self.deletion in (What.DELETING, What.DELETED)
-        alone = self.unchecked or self.forgetful or self.moved_later
-        late = alone and now_ms < self.not_before_ms + self.placed_slack_ms
+        alone = self.unchecked or self.forgetful
+        late = (alone or self.moved_later) and now_ms < self.not_before_ms + (self.placed_slack_ms if alone else 0)
         return self.accepted and self.owed and not ended and not late
 
     @property

@@ -221,6 +221,10 @@ HISTORIES = {
         (*SENT, clock(15, 40), event(20, What.MOVING, due_ms=110), event(22, What.MOVED, due_ms=110), clock(30, 0)),
         UNDELIVERED,
     ),
+    "moved to later while the clock was behind": (
+        (*SENT, clock(15, -60), event(20, What.MOVING, due_ms=60), event(22, What.MOVED, due_ms=60), clock(30, 0)),
+        LOST,
+    ),
     "moved to sooner while the clock was ahead": (
         (*SENT, clock(15, 40), event(20, What.MOVING, due_ms=45), event(22, What.MOVED, due_ms=45), clock(30, 0)),
         LOST,
