@@ -208,10 +208,10 @@ class RabbitNode(Server):
         return done.stdout
 
     def sync(self) -> None:
-        """Writes RabbitMQ's tables to their files.
+        """Writes the node's tables of queues to disk at once, so that a kill right after a declare loses no queue.
 
-        RabbitMQ itself writes them up to a second later. If the node is killed before that, it loses a quorum queue
-        that was just declared, with its confirmed messages. The queue does not answer after the next start.
+        RabbitMQ itself writes these tables up to a second after a change. A node that is killed earlier loses a quorum
+        queue that was just declared, and its confirmed messages; that queue does not answer after the next start.
         """
         self.evaluate("[dets:sync(Table) || Table <- dets:all()]")
 

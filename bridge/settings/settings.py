@@ -67,7 +67,7 @@ class Settings(BaseSettings):
     tls_cert: PemFile = None
     """the bridge's own certificate, for servers that ask for one"""
     tls_key: PemFile = None
-    """the key of `BRIDGE_TLS_CERT`, if a separate file holds it"""
+    """the private key of `BRIDGE_TLS_CERT`; unset: the certificate's file holds it"""
     roles: RolesOption = EVERY_ROLE
     """the kinds of work that this process does, with commas between them ([roles](sizing.md#roles))"""
     workers: Annotated[int, Field(ge=1, le=64), Unit("processes")] = 1
