@@ -1,7 +1,7 @@
 """Runs `delaybridge topology …`: shows, declares, checks, exports and drains the topology.
 
-The options are settings of the bridge. They come before or after the command: `delaybridge topology apply --topic
-orders`.
+Most options are settings of the bridge; `--topic` and `--direct` name topics. Options come before or after the command:
+`delaybridge topology apply --topic orders`.
 """
 
 from __future__ import annotations

@@ -78,8 +78,8 @@ class Guard:
         return caller
 
     def handler(self, pools: Pools, operation: Operation) -> Handler:
-        """Returns the function that checks requests for the operation, and answers them; a refused request with a
-        problem document."""
+        """Returns the function that answers requests for the operation. It checks each request first, and then runs the
+        operation. If the check or the operation raises a `BridgeError`, it answers with a problem document."""
         run, need = answered_once(operation, recorded(operation)), operation.need
         is_open = need is None or (self._access is None and not self._local_only)
 

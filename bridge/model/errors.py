@@ -115,8 +115,8 @@ class TopicNotEmpty(Conflict):
 
 class Unavailable(BridgeError):
     """The bridge can't do the call now. The call may have taken effect or not, unless its method says more.
-    `retry_after_s`: how many seconds the caller should wait before it tries again. `partly`: only one of several Redis
-    servers is away, and others answer."""
+    `retry_after_s`: how many seconds the caller should wait before it tries again. `partly`: the call's Redis server is
+    away or unknown, and another one may answer."""
 
     retry_after_s = 1
     partly = False

@@ -244,7 +244,7 @@ class Service:
 
     async def health(self) -> Health:
         """Returns the health of this pool in this process. Probes RabbitMQ and Redis, to see whether a send would
-        succeed now."""
+        succeed now. A good answer of the last half second counts too, unless a call has failed since."""
         broker, store = await asyncio.gather(self._broker_probe.result(), self._store_probe.result())
         servers = {"broker": broker.state, "store": store.state}
         await self._scraped.show_servers(servers)

@@ -119,7 +119,8 @@ def delete(
 ) -> None:
     """Delete a message.
 
-    If the command ends with exit code 0 before the message is due, no consumer gets the message.
+    If the command ends with exit code 0 before the message is due, no consumer gets the message. In a topic on direct
+    release a consumer over AMQP may still get it.
     """
     query = {"release": "true" if release else None}
     headers = {"If-Match": ascii_header("--if-match", if_match)}

@@ -44,10 +44,10 @@ class UnreadAnswers:
     def bounded(self, app: ASGIApp, scope: Scope) -> ASGIApp:
         """Returns an ASGI application for the request: one that runs `app`, or one that refuses the request with 503.
 
-        Two pages of messages are built at a time, and a GET of a further page waits. A GET of a page is refused while
-        clients have not read as many bytes of answers as the limit. A pull checks this limit itself. Every other
-        request is refused while they have not read one and a quarter times as many. `/health/live` and `/metrics` are
-        never refused.
+        Two pages of messages are built at a time, and a GET of a further page waits. Unread bytes are the bytes of
+        answers that clients have not read. Once these reach the limit, a GET of a page is refused. A pull checks this
+        limit itself. Once unread bytes reach one and a quarter times the limit, every other request is refused, pulls
+        included. `/health/live` and `/metrics` are never refused.
         """
         path: str = scope["path"]
         if scope["method"] == "GET" and path.endswith(("/messages", "/dead")):

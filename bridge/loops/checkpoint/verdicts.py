@@ -83,7 +83,7 @@ Decision = Hold | Drop | Perform
 
 def named(item: Due) -> NamedBefore:
     """Returns what the message's record has certainly named before this copy reached the checkpoint. Decides by the
-    copy's kind and epoch.
+    copy's kind, its epoch, and how often Redis was asked about it.
 
     `MESSAGE`: at least one copy of this message, perhaps this one. `FORMER`: at least one copy of this message or of
     the message that it replaced. `NOTHING`: nothing is certain.

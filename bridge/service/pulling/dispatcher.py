@@ -4,8 +4,8 @@ Pulls that arrive while messages are taken or leased join the next group. For ea
 once, runs one script, and publishes together those lease copies that can't wait.
 
 Messages are taken in two ways. While few pulls come, one take gets the ready messages for them. Pulls that wait, and
-pulls that keep coming, share a feed: a consumer whose window is as large as the pulls need. A dispatcher ends once no
-pull has come for 0.1 s, or when a server fails. The next pull begins a new dispatcher.
+pulls that keep coming, share a feed: a consumer whose window is as large as the pulls need. A dispatcher ends once it
+has had no open pull for 0.1 s, or when a server fails. The next pull begins a new dispatcher.
 """
 
 from __future__ import annotations

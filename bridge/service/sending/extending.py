@@ -1,8 +1,9 @@
 """Sends a message that extends the waiting message of the same id: debounce.
 
 The message gets the content of the last send. Its due moment never becomes earlier, nor later than the longest wait
-allows. This wait counts from the first send. If the new content equals the old, only the record changes. Otherwise
-`succession.py` publishes a successor before the record names it, so a crash in between leaves the message as it was.
+allows. This wait counts from the first send. If the new content equals the old, only the record changes, unless the
+live copy may be lost (`change_step`). Otherwise `succession.py` publishes a successor before the record names it, so a
+crash in between leaves the message as it was.
 
 A ready message stays as it is: it is delivered after this send anyway. A leased message was delivered before this send,
 so a new message takes its place.

@@ -2,8 +2,9 @@
 
 `succession.py` publishes the successor before the record names it, so at every moment either the old or the new message
 is live. A crash in between leaves the old message live, and a copy of the new message that no record names. Once that
-copy is due, the checkpoint asks Redis about it at intervals, because the send may still be running. It stops after a
-minute, but not before the old message is due. Then the new message replaces the old one.
+copy is due, the checkpoint asks Redis about it at intervals, because the send may still be running. The checkpoint asks
+for a minute, and at least until the old message is due. If no record names the copy even then, the new message replaces
+the old one.
 
 If the old message was deleted by then, the checkpoint drops the copy of the new message. If the old message has ended
 otherwise, or has another copy, the new message gets a new id (`own_life_id`).

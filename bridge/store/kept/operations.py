@@ -51,7 +51,8 @@ class Stored:
 class Lease:
     """The lease of one operation. `until_ms`: the lease's end in Unix ms, which identifies the lease. `until_s`: local
     deadline, a moment of `monotonic()` before the lease's end. After this deadline the holder changes no message.
-    `tries`: the number of leases since the operation's work was last saved, including this lease."""
+    `tries`: the number of leases since the operation's work was last saved, including this lease. `save` returns a
+    lease with 0."""
 
     operation_id: str
     until_ms: int

@@ -58,10 +58,11 @@ class Operation:
 
     `need`: what the token must allow; None if the operation takes requests without a token. `group`: the operation's
     tag in the OpenAPI document. `answers`: the successful responses by status. `problems`: the statuses of the
-    operation's errors, besides 500 and the errors about tokens. `takes`: the struct of the request's body; None: the
-    operation takes no body. `query`: the struct of the query parameters. `examples`: request bodies by a short title.
-    `headers`: the headers that a request may have. `is_keyed`: a request may have an idempotency key
-    (`idempotency.py`). `summary`: one line for the OpenAPI document, which also has the handler's docstring.
+    operation's errors, besides those that the document adds: 500, the errors about tokens, 409 if `is_keyed`, and 415
+    if there is a body. `takes`: the struct of the request's body; None: the operation takes no body. `query`: the
+    struct of the query parameters. `examples`: request bodies by a short title. `headers`: the headers that a request
+    may have. `is_keyed`: a request may have an idempotency key (`idempotency.py`). `summary`: one line for the OpenAPI
+    document, which also has the handler's docstring.
     """
 
     name: str

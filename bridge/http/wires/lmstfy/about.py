@@ -43,8 +43,8 @@ async def access_log(request: WireRequest) -> Response:
 
 
 async def set_access_log(request: WireRequest) -> Response:
-    """Switches the access log of this process on or off, until the process ends. 400: `status` is neither `enable` nor
-    `disable`."""
+    """Switches lmstfy's access log in this process on or off, until the process ends. 400: `status` is neither `enable`
+    nor `disable`."""
     enabled = {"enable": True, "disable": False}.get(request.query.values.get("status", ""))
     if enabled is None:
         raise Refusal(400, error="invalid status")

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 Labels = tuple[str, ...]
 
 MOST_ROWS = 10_000
-"""The most combinations of label values that one metric counts separately; all further combinations share a row.
-Clients choose queues, and with open access also namespaces."""
+"""The most rows of a counter or a histogram; a row is one combination of label values. All further combinations share
+one more row. Clients choose the queues, and with open access also the namespaces, so they could make any number of
+rows. A gauge has a row for each queue that exists."""
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
