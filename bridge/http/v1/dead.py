@@ -157,6 +157,6 @@ OPERATIONS = (
         run=drop,
         need=Need(scope=Scope.ADMIN),
         answers={200: ResponseDoc(description="The deleted message", model=MessageOut, example=examples.DELETED)},
-        problems=(404, 409, 422, 503),
+        problems=(404, 422, 503),
     ),
 )

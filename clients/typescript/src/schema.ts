@@ -4208,17 +4208,6 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
-            /** @description The state of the message or topic forbids this */
-            409: {
-                headers: {
-                    /** @description The request's `X-Request-ID`, or a new id */
-                    "X-Request-ID"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemOut"];
-                };
-            };
             /** @description The request is not valid */
             422: {
                 headers: {
@@ -5176,17 +5165,6 @@ export interface operations {
             };
             /** @description The body is not valid JSON */
             400: {
-                headers: {
-                    /** @description The request's `X-Request-ID`, or a new id */
-                    "X-Request-ID"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemOut"];
-                };
-            };
-            /** @description The state of the message or topic forbids this */
-            409: {
                 headers: {
                     /** @description The request's `X-Request-ID`, or a new id */
                     "X-Request-ID"?: string;

@@ -133,7 +133,7 @@ OPERATIONS = (
         takes=PolicyRequest,
         examples=examples.POLICIES,
         answers={200: ResponseDoc(description="The policy", model=PolicyOut, example=examples.POLICY)},
-        problems=(400, 409, 413, 422, 503),
+        problems=(400, 413, 422, 503),
     ),
     Operation(
         name="patch_policy",
