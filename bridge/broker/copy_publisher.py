@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from time import monotonic
 
 from ulid import ULID
 
@@ -91,13 +92,22 @@ class CopyPublisher:
             firsts = [publications[indexes[0]] for indexes, _ in missing]
             return await self._publish_again(firsts, [outgoing for _, outgoing in missing])
 
+        since_s, generation = monotonic(), self._publisher.connection.next_generation
         errors = await self._carry(list(messages(self._names, publications, bundled=self._bundles)), again)
         for at, publication in enumerate(publications):
             _note_arrival(publication, errors[at])
         released = [publication.copy for publication in publications if publication.route is Route.READY]
-        old = {copy.topic for copy in released if _sent_long_before(copy)}
-        await self._declared.settled({copy.topic for copy in released}, old=old, dead=_dead_topics(publications))
-        return [errors[at] for at in range(len(publications))]
+        old, dead = {copy.topic for copy in released if _sent_long_before(copy)}, _dead_topics(publications)
+        were_new = await self._declared.settled({copy.topic for copy in released}, old=old, dead=dead, since_s=since_s)
+        lost = await self._lost_since(generation) if were_new else None
+        return [errors[at] or lost for at in range(len(publications))]
+
+    async def _lost_since(self, generation: int) -> BrokerUnavailable | None:
+        """Returns an error for messages in new queues if RabbitMQ may have been killed since their publish. Confirms
+        that came before a kill do not count. `generation`: the number of the connection that carried the messages."""
+        if await self._publisher.connection.lasts(generation):
+            return None
+        return BrokerUnavailable("the connection was lost before RabbitMQ's confirm of a new queue counted")
 
     async def park_again(
         self, topic: str, kind: CopyKind, entries: Sequence[tuple[Entry, float]]
@@ -120,9 +130,11 @@ class CopyPublisher:
             await self._declared.wheel.ensure()
         except BrokerUnavailable as error:
             return [error] * len(entries)
+        since_s, generation = monotonic(), self._publisher.connection.next_generation
         errors = await self._carry(list(parked_again(self._names, topic, kind, entries)), again)
-        await self._declared.settled((), old=())
-        return [errors[at] for at in range(len(entries))]
+        were_new = await self._declared.settled((), old=(), since_s=since_s)
+        lost = await self._lost_since(generation) if were_new else None
+        return [errors[at] or lost for at in range(len(entries))]
 
     async def _carry(
         self,

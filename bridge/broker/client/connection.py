@@ -249,6 +249,20 @@ class BrokerConnection:
                     await self.drop(generation)
                 raise
 
+    @property
+    def next_generation(self) -> int:
+        """The number of the connection that the next call uses, as `generation` counts connections."""
+        return self.generation + (not self.is_open)
+
+    async def lasts(self, generation: int) -> bool:
+        """Whether RabbitMQ still answers over the connection with this number. False: RabbitMQ may have been killed
+        since that connection was opened."""
+        try:
+            await self.ping()
+        except BrokerUnavailable:
+            return False
+        return self.generation == generation
+
     async def ping(self) -> None:
         """Opens and closes a channel, so that the broker has to answer.
 

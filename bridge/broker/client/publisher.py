@@ -65,7 +65,7 @@ class _Unwritable(Exception):
 
 
 class Publisher:
-    """Publishes over a few channels of one connection. Each channel has one burst in flight at a time."""
+    """Publishes over a few channels of `connection`. Each channel has one burst in flight at a time."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Publisher:
         """`timeout_ms`: the limit for one burst. `channels`: the most bursts in flight. `to_others`: the publisher
         publishes to exchanges of other applications. Such an exchange may be missing, or closed to the bridge's user.
         RabbitMQ then closes the channel, and the connection stays open."""
-        self._connection = connection
+        self.connection = connection
         self._answers = answers
         self._to_silent = asyncio.Semaphore(_TO_SILENT)
         self._to_others = to_others
@@ -164,23 +164,23 @@ class Publisher:
         return errors
 
     async def _burst(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
-        if self._connection.is_blocked:
+        if self.connection.is_blocked:
             # If this waited, callers would wait behind each other.
-            self._connection.doubt()
+            self.connection.doubt()
             return _unpublished(messages, Failure.BLOCKED, "RabbitMQ blocks publishers: a memory or disk alarm")
         try:
             async with TimeLimit(self._timeout_s):
                 free = await self._free.get()
         except TimeoutError:
             return _unpublished(messages, Failure.BUSY, "all publishing channels are waiting for RabbitMQ")
-        generation, called_s = self._connection.generation, monotonic()
+        generation, called_s = self.connection.generation, monotonic()
         written, began_s, others_s = False, called_s, -inf
         try:
             if free is None or not free.is_open:
                 free = None
-                free = await self._connection.channel(confirms=True)
-                generation = self._connection.generation
-            async with self._connection.asking(self._timeout_s):
+                free = await self.connection.channel(confirms=True)
+                generation = self.connection.generation
+            async with self.connection.asking(self._timeout_s):
                 # Waits while the broker blocks publishers.
                 await free.transport.until_unblocked()
                 _write(free, messages)
@@ -189,9 +189,9 @@ class Publisher:
                 try:
                     refusal = await _until_answered(free, all_answered, to_others=self._to_others)
                 finally:
-                    others_s = self._connection.confirmed_s
+                    others_s = self.connection.confirmed_s
                     if free.confirms.any_confirmed:
-                        self._connection.confirmed_s = monotonic()
+                        self.connection.confirmed_s = monotonic()
                 CONFIRM_SECONDS.observe(monotonic() - began_s)
                 if free.confirms.any_refused and refusal is None:
                     # A channel whose first publish to a quorum queue found the leader's node down asks that node for
@@ -224,7 +224,7 @@ class Publisher:
         """
         now_s = monotonic()
         stood_still = now_s - began_s > self._timeout_s + STALLED_S
-        return not stood_still and not self._connection.is_blocked and others_s > now_s - self._timeout_s / 2
+        return not stood_still and not self.connection.is_blocked and others_s > now_s - self._timeout_s / 2
 
     async def _leave(self, unconfirmed: Channel | None, called_s: float, generation: int) -> None:
         """Closes a channel that did not confirm in time, because unconfirmed messages would pile up. If no queue has
@@ -235,10 +235,10 @@ class Publisher:
         `monotonic()`.
         `generation`: the number of the connection.
         """
-        if self._connection.is_blocked:
+        if self.connection.is_blocked:
             return
-        if self._connection.confirmed_s < called_s:
-            await self._connection.drop(generation)
+        if self.connection.confirmed_s < called_s:
+            await self.connection.drop(generation)
         elif unconfirmed is not None:
             # Only the queues of this burst do not confirm. Messages for other queues are in flight on other channels.
             with suppress(BrokerUnavailable):

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
+from math import inf
 from time import monotonic
 from typing import Final
 
@@ -210,15 +211,18 @@ class Declared:
         for topic in topics:
             self._young.exists(topic)
 
-    async def settled(self, topics: Collection[str], *, old: Iterable[str], dead: Iterable[str] = ()) -> None:
+    async def settled(
+        self, topics: Collection[str], *, old: Iterable[str], dead: Iterable[str] = (), since_s: float = inf
+    ) -> bool:
         """Waits until confirmed messages survive a kill of the broker: in the wheel, in the ready queues of `topics`,
-        and in the dead queues of the topics in `dead`.
+        and in the dead queues of the topics in `dead`. Returns whether one of these queues was new at `since_s`, as
+        `YoungQueues.settled` does.
 
         `old`: topics whose ready queues are known to have existed for seconds, so their confirms count already.
         """
         for topic in old:
             self._young.old(topic)
-        await self._young.settled((WHEEL, *topics, *map(_dead_group, dead)))
+        return await self._young.settled((WHEEL, *topics, *map(_dead_group, dead)), since_s)
 
     async def depth(self, queue: str) -> int:
         """Returns how many messages are ready in the queue. Messages that consumers hold do not count.

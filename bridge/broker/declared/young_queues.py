@@ -8,7 +8,7 @@ declare, and kept from 1.2 s on. So a confirm by a queue counts only once the qu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection
 from math import inf
 from time import monotonic
 
@@ -68,10 +68,15 @@ class YoungQueues:
         """Whether a confirm by the group's queues does not count yet. True for an unknown group."""
         return group in self._begun or self._settles_s(group, inf) > monotonic()
 
-    async def settled(self, groups: Iterable[str]) -> None:
-        """Waits until confirms by the queues of these groups count: the messages then survive a kill of the broker."""
+    async def settled(self, groups: Collection[str], since_s: float = inf) -> bool:
+        """Waits until confirms by the queues of these groups count: the messages then survive a kill of the broker.
+
+        Returns whether one of the groups was new at `since_s`, a moment of `monotonic()`. Then a kill since that moment
+        may have lost messages that were confirmed before the kill."""
+        was_new = max(self._settles_s(group, 0.0) for group in groups) > since_s
         if (left_s := max(map(self.settles_in_s, groups))) > 0:
             await asyncio.sleep(left_s)
+        return was_new
 
     def settles_in_s(self, group: str) -> float:
         """Returns the seconds until a confirm by the group's queues counts. 0: it counts, or the group is unknown."""
