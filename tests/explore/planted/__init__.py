@@ -3,7 +3,7 @@
 records.py      rules of the scripts about which copy is live
 calls.py        rules of sends, changes, settlements and dead letters
 checkpoint.py   rules of releases, bundles and the order of publish, name and acknowledge
-deliveries.py   rules of leases, acknowledgements, publisher confirms, the audit and callbacks
+deliveries.py   rules of leases, acknowledgements, publisher confirms, the audit, callbacks and schedules
 """
 
 from __future__ import annotations

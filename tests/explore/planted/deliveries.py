@@ -1,4 +1,4 @@
-"""Defects of leases, acknowledgements, publisher confirms, the audit and callbacks."""
+"""Defects of leases, acknowledgements, publisher confirms, the audit, callbacks and schedules."""
 
 from __future__ import annotations
 
@@ -92,6 +92,17 @@ PLANTED: Final = (
         mended="e99b3897",
     ),
     Planted(
+        name="a confirm by a new queue counts though RabbitMQ was lost since",
+        changes=(
+            Change(
+                "bridge.broker.copy_publisher:CopyPublisher._lost_since",
+                "if await self._publisher.connection.lasts(generation):",
+                "if True:",
+            ),
+        ),
+        mended="4d1d1a3b",
+    ),
+    Planted(
         name="nobody sends a message again whose queue was deleted",
         changes=(
             Change("bridge.loops.audit:Audit._logged", "await self.run_once()", "await self.run_once(repair=False)"),
@@ -104,5 +115,16 @@ PLANTED: Final = (
             Change("bridge.loops.callbacks.delivery:Delivery.deliver", "if not await self._is_current():", "if False:"),
         ),
         mended="1bef2378",
+    ),
+    Planted(
+        name="a schedule that was planned by a clock ahead stays silent",
+        changes=(
+            Change(
+                "bridge.service.schedules.planner:_not_ahead",
+                "return schedule.but(position_ms=now_ms, last_ms=min(progress.last_ms, now_ms))",
+                "return schedule",
+            ),
+        ),
+        mended="deb90d8c",
     ),
 )
