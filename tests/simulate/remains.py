@@ -10,6 +10,7 @@ from bridge.broker.client.decode_properties import decode_properties
 from bridge.broker.copies import bundles
 from bridge.broker.copies.copies import from_properties
 from bridge.broker.copies.entries import decode
+from bridge.broker.copies.properties import Properties
 from bridge.model.message import Copy, State
 from tests.explore.promises import Broken, check_store
 from tests.explore.stored import DELIVERED, EPOCH, FORGET, NONCE, SNAPSHOT, STATE, Store, store_of
@@ -18,16 +19,22 @@ from tests.simulate.stage import Stage
 
 _BEFORE_PROPERTIES: Final = bytes(12)  # class, weight and size of the body
 _KEPT: Final = frozenset((State.WAITING, State.LEASED, State.DEAD))
+_REFUSED: Final = "delay.refused"
+"""Bridges put messages there that they can't read. The load sends none."""
 
 
 def remains(stage: Stage, topics: tuple[str, ...]) -> Iterator[str]:
-    """Yields each broken promise: an index that differs from its records, or a record without an expiry whose copy no
-    queue has. Ends all connections to RabbitMQ first, so that its queues have all messages."""
+    """Yields each broken promise: a message that a bridge could not read, an index that differs from its records, or a
+    record without an expiry whose copy no queue has. Ends all connections to RabbitMQ first, so that its queues have
+    all messages."""
     stage.rabbit.advance()
     broker = stage.rabbit.broker
     broker.restart()
     stage.redis.expire()
-    copies = [copy for queue in broker.state.queues.values() for one in queue.messages() for copy in _copies(one)]
+    queues = {queue.name: queue.messages() for queue in broker.state.queues.values()}
+    for message in queues.pop(_REFUSED, ()):
+        yield f"refused: {(_properties(message).headers or {})['x-delay-reason']}"
+    copies = [copy for messages in queues.values() for one in messages for copy in _copies(one)]
     for topic in topics:
         store = store_of(stage.redis.command("EVAL", SNAPSHOT, 0, f"delay/{{{topic}}}/*"))
         try:
@@ -51,10 +58,14 @@ def _lost(store: Store, copies: list[Copy]) -> Iterator[str]:
 
 def _copies(message: Message) -> Iterator[Copy]:
     """Reads the copies of a message: one, or those of a bundle."""
-    properties = decode_properties(_BEFORE_PROPERTIES + message.properties.encode())
+    properties = _properties(message)
     if properties.content_type != bundles.CONTENT_TYPE:
         yield from_properties("", properties, message.body, now_ms=0)
         return
     offsets = bundles.index(properties, message.body).offsets
     for start, end in pairwise(offsets):
         yield decode("", message.body[start:end], now_ms=0)
+
+
+def _properties(message: Message) -> Properties:
+    return decode_properties(_BEFORE_PROPERTIES + message.properties.encode())
