@@ -99,6 +99,5 @@ PLANTED: Final = (
             ),
         ),
         mended="318570d6",
-        simulated=False,
     ),
 )

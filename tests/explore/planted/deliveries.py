@@ -67,7 +67,6 @@ PLANTED: Final = (
                 "bridge.broker.client.confirms:Confirms.errors", "errors[index] = errors[index] or unanswered", "pass"
             ),
         ),
-        simulated=False,
     ),
     Planted(
         name="a confirm by a new queue counts at once",
