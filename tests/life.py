@@ -60,7 +60,7 @@ class Life:
             case What.DEAD | What.REPLAYING | What.REPLAYED:
                 self._replay(event)
             case What.FORGOTTEN:
-                self.forgotten = True
+                self.forgotten = self.slack_ms < RETENTION_MS
             case _:
                 self._deliver(event, max_retry)
 

@@ -23,19 +23,19 @@ class Ticks:
         self._api = api
         self._history = history
         self._ticked_s = monotonic()
+        self._known_at = -1  # how often Redis had been emptied when it last knew the schedule
         self.findings: list[str] = []
 
     async def run(self, stop: asyncio.Event) -> None:
         """Looks at the schedule until `stop` is set."""
-        put_at = -1  # emptyings
         while not stop.is_set():
             emptyings = self._history.emptyings
             found = await self._api.insist("GET", _SCHEDULE)
             if found.status_code == NOT_FOUND:
-                if put_at == emptyings == self._history.emptyings:
+                if self._known_at == emptyings == self._history.emptyings:
                     self.findings.append("the schedule is unknown, although nobody removed it")
                 (await self._api.insist("PUT", _SCHEDULE, _SPEC)).raise_for_status()
-            put_at = emptyings
+            self._known_at = emptyings
             await asyncio.sleep(_LOOK_S)
 
     async def consume(self) -> None:
@@ -50,6 +50,7 @@ class Ticks:
                 await self._api.insist("POST", f"/v1/topics/{TICKED}/ack", {"receipts": receipts})
 
     def end(self) -> None:
-        """Notes at the end of a calm time whether the schedule is silent."""
-        if (silent_s := monotonic() - self._ticked_s) > _SILENT_S:
+        """Notes at the end of a calm time whether the schedule is silent. Nobody has put it again if Redis was emptied
+        after the last look."""
+        if self._known_at == self._history.emptyings and (silent_s := monotonic() - self._ticked_s) > _SILENT_S:
             self.findings.append(f"the schedule was silent for {silent_s:.0f} s, though it ticks every two")

@@ -8,6 +8,7 @@ import pytest
 
 from tests.events import Event, What
 from tests.judging import PROMISES, Verdict, judge
+from tests.life import RETENTION_MS
 
 MAX_RETRY = 1
 NOW_MS = 100
@@ -234,6 +235,10 @@ HISTORIES = {
         CLEAN,
     ),
     "accepted and then unknown": ((*SENT, PULLED, ACKED, FORGOTTEN), replace(CLEAN, forgotten=IT)),
+    "acked, and unknown after the clock went ahead by the retention": (
+        (*SENT, PULLED, ACKED, clock(60, RETENTION_MS), FORGOTTEN),
+        CLEAN,
+    ),
     "pulled again by a pull that began before the ack was answered": (
         (*SENT, PULLED, ACKED, replace(ACKED, what=What.ACKED), replace(PULLED_AGAIN, asked_ms=52)),
         DUPLICATED,
