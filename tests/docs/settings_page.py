@@ -40,6 +40,10 @@ A setting comes from one of these places. A later one wins:
 `delaybridge config show` lists each setting with its value and its source, and masks passwords. `delaybridge config
 check` reads everything as `serve` does, and ends with code 2 if a setting is wrong.
 
+A bridge reads its settings when it starts. Give all bridges of a Redis the same ones, and restart them [one by
+one](runbook.md#restarts-one-by-one); messages wait meanwhile. Behind another prefix or number of index buckets they are
+not found.
+
 A duration is a number of milliseconds, or has one of these forms: `1500ms`, `90s`, `15m`, `2h`, `7d`, `1h30m`,
 `PT1H30M`.
 
