@@ -203,4 +203,4 @@ def _calls_by_copy(copy: Copy) -> Iterator[Call[Any]]:
     for by_ttl in (False, True):
         yield _RECORDS.returned(copy, by_ttl=by_ttl)
     if copy.epoch:
-        yield _RECORDS.replay(copy, next_nonce=copy.nonce + 1, max_retry=1, expires_ms=0)
+        yield _RECORDS.replay(copy, next_nonce=copy.nonce + 1, max_retry=1, due_ms=copy.due_ms, expires_ms=0)

@@ -13,7 +13,7 @@ from bridge.loops.checkpoint.batches import PAUSED_MS
 from bridge.model.message import Copy, CopyKind, Envelope, State, own_life_id
 from bridge.model.timeline import What
 from bridge.model.values import Draft
-from bridge.service.protocol.successors import as_recorded, first_copy, lease_copy, successor
+from bridge.service.protocol.successors import as_recorded, first_copy, lease_copy, replay_copy, successor
 from bridge.store.messages.records import AHEAD_MS, Claim
 from bridge.store.messages.timelines import transitions
 from bridge.store.messages.verdicts import DeleteVerdict, FireVerdict
@@ -610,6 +610,24 @@ def test_clients_message_that_was_read_while_the_clock_was_ahead_is_due(redis_no
         fire = world.records.fire(copy, paused_ms=0, adopt=False, waited_ms=3_000, short_ms=short_ms())
         (outcome,) = world.ask(fire)
         assert (outcome.verdict, outcome.found.due_ms) == (FireVerdict.MADE, world.now_ms)
+        world.clear()
+
+
+def test_replay_that_was_asked_for_while_the_clock_was_ahead_is_due(redis_node: RedisNode) -> None:
+    """Redis names the replay a few milliseconds after the process has read the clock. Its copy comes once the clock is
+    right again."""
+    with connected_store(redis_node) as (run, store):
+        world = World(run, store)
+        right_ms = world.now_ms
+        world.now_ms = read_ms = right_ms + HOUR_MS
+        fields = {"epoch": 2, "attempt": 4, "max_retry": 3, "due_ms": right_ms, "created_ms": right_ms}
+        letter = Copy(topic=world.topic, id="a", nonce=1, expires_ms=0, envelope=Envelope(), **fields)
+        copy = replay_copy(letter, read_ms)
+        world.now_ms += 7
+        world.ask(world.records.replay(letter, next_nonce=copy.nonce, max_retry=3, due_ms=copy.due_ms, expires_ms=0))
+        world.now_ms = right_ms + 5_000
+        (outcome,) = world.ask(world.records.fire(copy, paused_ms=0, adopt=False, waited_ms=0, short_ms=short_ms()))
+        assert (outcome.verdict, outcome.extra) == (FireVerdict.HOLD, short_ms())
         world.clear()
 
 

@@ -977,7 +977,9 @@ class Transitions(RuleBasedStateMachine):
         if dies == "before naming":
             return
         before, before_kept = self.record(name), self.kept[name]
-        call = self.world.records.replay(letter, next_nonce=copy.nonce, max_retry=max_retry, expires_ms=expires_ms)
+        call = self.world.records.replay(
+            letter, next_nonce=copy.nonce, max_retry=max_retry, due_ms=copy.due_ms, expires_ms=expires_ms
+        )
         outcome = self.run_script(name, call, twice=twice)
         if before is None or (before.state is State.DEAD and placed.is_named_by(before)):
             assert outcome.verdict == "replayed"

@@ -55,5 +55,7 @@ class Letters:
         from now on; None: no time to live."""
         now_ms = int(self._clock.now_ms())
         copy = replay_copy(letter, now_ms, max_retry=max_retry, ttl_ms=ttl_ms)
-        name = self._records.replay(letter, next_nonce=copy.nonce, max_retry=copy.max_retry, expires_ms=copy.expires_ms)
+        name = self._records.replay(
+            letter, next_nonce=copy.nonce, max_retry=copy.max_retry, due_ms=copy.due_ms, expires_ms=copy.expires_ms
+        )
         return Succeed(later(copy, now_ms, CopyKind.RETRY), name)

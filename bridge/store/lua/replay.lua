@@ -1,8 +1,9 @@
 -- Makes a dead letter due again as the copy named here; its attempts start at zero.
 -- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce max_retry created_ms
---       expires_ms by
+--       expires_ms due_ms by
 --       epoch, nonce: of the dead letter. max_retry, expires_ms: valid from now on.
+--       due_ms: as its copy says, so that `fire` knows the copy as the one of this moment.
 --       by: who asks, as in _record.lua.
 -- Returns: replayed | ghost (the record does not name this dead letter) | another (as in fire.lua, and so is the
 --       successor: the checkpoint releases it under an id of its own)
@@ -20,9 +21,10 @@ if r and (r[STATE] ~= DEAD or not is(r, epoch, nonce)) then
   end
   return answer('ghost', r)
 end
-r = r or found(next_epoch, next_nonce, created, now, 0, 0, tonumber(ARGV[10]))
+local due = math.min(tonumber(ARGV[13]), now)
+r = r or found(next_epoch, next_nonce, created, due, 0, 0, tonumber(ARGV[10]))
 r[EPOCH], r[NONCE], r[ATTEMPTS], r[MAX_RETRY], r[EXPIRES], r[ENDED], r[REASON] = next_epoch, next_nonce, 0,
   tonumber(ARGV[10]), tonumber(ARGV[12]), 0, ''
-note(r, ARGV[13], WAS_REPLAYED, 0, '')
-make_waiting(r, now, now)
+note(r, ARGV[14], WAS_REPLAYED, 0, '')
+make_waiting(r, due, now)
 return answer('replayed', r)

@@ -376,7 +376,7 @@ class Records:
         )
 
     def replay(
-        self, copy: Copy, *, next_nonce: int, max_retry: int, expires_ms: int
+        self, copy: Copy, *, next_nonce: int, max_retry: int, due_ms: int, expires_ms: int
     ) -> Call[Outcome[of.ReplayVerdict]]:
         return self._call(
             transitions.REPLAY,
@@ -389,6 +389,7 @@ class Records:
             max_retry=max_retry,
             created_ms=copy.created_ms,
             expires_ms=expires_ms,
+            due_ms=due_ms,
             by=self.by(),
         )
 

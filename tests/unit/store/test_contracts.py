@@ -92,7 +92,7 @@ def calls() -> dict[str, Call[Any]]:
         "replace": records.replace(record, copy, draft(), envelope=b""),
         "retry": records.retry(record, next_nonce=9, due_ms=1, attempts=1, reason=""),
         "bury": records.bury(record, next_nonce=9, attempts=1, reason=""),
-        "replay": records.replay(copy, next_nonce=9, max_retry=3, expires_ms=0),
+        "replay": records.replay(copy, next_nonce=9, max_retry=3, due_ms=1, expires_ms=0),
         "drop": records.drop(topic, message_id, epoch=None),
         "restore": records.restore(record, record, Envelope()),
         "look": records.look(topic, message_id),
