@@ -55,7 +55,7 @@ def faults(error: msgspec.ValidationError, request: Any, name: str, kind: Any) -
     text = text[: at.start()] if at else text
     if isinstance(cause, Refused):
         for field in cause.fields or ("",):
-            yield _fault(request, [*path, field], cause.limit, text, is_secret=cause.is_secret)
+            yield _fault(request, [*path, *field.split(".")], cause.limit, text, is_secret=cause.is_secret)
     elif found := _MISSING.match(text):
         yield missing(".".join(filter(None, [*path, found[1]])))
     elif found := _UNKNOWN.match(text):

@@ -107,6 +107,31 @@ class AckResult:
     message: Message | None = None
 
 
+@fast_dataclass(frozen=True, kw_only=True, slots=True)
+class Nack:
+    """A nack of one lease. `receipt` None: the present lease. `delay_ms`: the time until the next delivery; None: the
+    topic's back-off. `reason`: why, in the client's words."""
+
+    receipt: str | None
+    delay_ms: int | None = None
+    reason: str | None = None
+
+
+class Settled(StrEnum):
+    """What became of one lease that a pull settles."""
+
+    ACKED = "acked"
+    NACKED = "nacked"
+    STALE = "stale"  # the lease or the message has ended
+    UNKNOWN = "unknown"  # no such message, or not a receipt
+
+
+@fast_dataclass(frozen=True, kw_only=True, slots=True)
+class SettledLease:
+    id: str | None  # None: the receipt is malformed
+    result: Settled
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
     items: list[Message]

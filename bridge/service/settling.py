@@ -6,25 +6,24 @@ A receipt names one lease, so a late call cannot settle a message that has been 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
 from typing import Literal, assert_never
 
 from bridge.metrics.messages import DEAD, acked
-from bridge.model.errors import Conflict, InvalidRequest, LeaseEnded, NotFound
-from bridge.model.message import CopyKind, Message, Record, State, new_nonce
-from bridge.model.values import AckResult, AckVerdict, Effective, Leased
+from bridge.model.errors import BridgeError, Conflict, InvalidRequest, LeaseEnded, NotFound, Unavailable
+from bridge.model.message import Message, Record, State
+from bridge.model.values import AckResult, AckVerdict, Leased, Nack
 from bridge.service.context import Context
+from bridge.service.nack_steps import nack_step
 from bridge.service.protocol import receipts
-from bridge.service.protocol.steps import Step, Succeed, Update
+from bridge.service.protocol.steps import Result, named
 from bridge.service.protocol.succession import Succession
-from bridge.service.protocol.successors import dead, later, successor
 from bridge.service.pulling.unacked_leases import UnackedLeases
 from bridge.service.reading.lookup import Lookup
 from bridge.store.messages.outcomes import Outcome, read_envelope
-from bridge.store.messages.records import Records
 from bridge.store.messages.verdicts import BuryVerdict, ExtendVerdict, NackVerdict
 
 _GROUP = 256
+_NackVerdict = NackVerdict | BuryVerdict
 _Lease = tuple[str, int | Literal["delivered"] | None, int | None]
 """What to ack: a message id, and epoch and nonce of the lease, as in `Receipt`. Epoch "delivered": the live message,
 leased or not, if a consumer may have received it. Epoch None: the live message, leased or not."""
@@ -117,7 +116,39 @@ class Settling:
             Conflict: the message is not leased.
         """
         message = await self._leased(topic, message_id, receipt)
-        return await self._nack(message, receipt, delay_ms=delay_ms, reason=reason, counted=True)
+        nack = Nack(receipt=receipt, delay_ms=delay_ms, reason=reason)
+        return await self._nack_one(message, nack, counted=True)
+
+    async def nack_receipts(self, topic: str, nacks: Sequence[Nack]) -> list[Message | BridgeError]:
+        """Nacks several messages as `nack` does, each by its receipt, in one batch. Returns for each, in order, the
+        message or the error that `nack` would raise. A receipt that is given twice has the error of an ended lease the
+        second time.
+
+        Raises:
+            StoreUnavailable: nothing was nacked, as Redis did not answer the first question.
+        """
+        results: dict[int, Message | BridgeError] = {}
+        leases: dict[int, receipts.Receipt] = {}
+        for at, nack in enumerate(nacks):
+            try:
+                leases[at] = receipts.read(nack.receipt or "")
+            except InvalidRequest as error:
+                results[at] = error
+        found = await self._lookup.get_many(topic, [lease.id for lease in leases.values()])
+        leased: dict[int, Message] = {}
+        given: set[str] = set()
+        for (at, lease), message in zip(leases.items(), found, strict=True):
+            if message is None:
+                results[at] = _not_found(topic, lease.id)
+            elif _is_leased(message.record, lease.epoch, lease.nonce) and lease.id not in given:
+                given.add(lease.id)
+                leased[at] = message
+            else:
+                results[at] = _stale(message.record, nacks[at].receipt)
+        outcomes = await self._nack([(message, nacks[at]) for at, message in leased.items()], topic)
+        for (at, message), outcome in zip(leased.items(), outcomes, strict=True):
+            results[at] = _nacked(message, nacks[at].receipt, outcome)
+        return [results[at] for at in range(len(nacks))]
 
     async def nack_leased(self, leased: Leased, *, delay_ms: int, reason: str | None, counted: bool = True) -> Message:
         """Nacks a message that the caller has just leased, and returns it. Publishes the successor with the body in
@@ -128,30 +159,44 @@ class Settling:
             LeaseEnded: the lease has ended.
             Unavailable: a server did not answer.
         """
-        return await self._nack(leased.message, leased.receipt, delay_ms=delay_ms, reason=reason, counted=counted)
+        nack = Nack(receipt=leased.receipt, delay_ms=delay_ms, reason=reason)
+        return await self._nack_one(leased.message, nack, counted=counted)
+
+    async def _nack_one(self, message: Message, nack: Nack, *, counted: bool) -> Message:
+        (outcome,) = await self._nack([(message, nack)], message.record.topic, counted=counted)
+        nacked = _nacked(message, nack.receipt, outcome)
+        if isinstance(nacked, BridgeError):
+            raise nacked
+        return nacked
 
     async def _nack(
-        self, message: Message, receipt: str | None, *, delay_ms: int | None, reason: str | None, counted: bool
-    ) -> Message:
-        topic = message.record.topic
+        self, nacks: Sequence[tuple[Message, Nack]], topic: str, *, counted: bool = True
+    ) -> list[Result[_NackVerdict]]:
+        """Nacks leased messages of one topic in one batch. Returns the results of their steps."""
+        if not nacks:
+            return []
         policy = await self._topics.policy(topic)
         now_ms = self._store.clock.now_ms()
-        step = nack_step(
-            self._records, message, policy, now_ms=now_ms, delay_ms=delay_ms, reason=reason or "", counted=counted
+        results = await self._succession.perform(
+            [
+                nack_step(
+                    self._records,
+                    message,
+                    policy,
+                    now_ms=now_ms,
+                    delay_ms=nack.delay_ms,
+                    reason=nack.reason or "",
+                    counted=counted,
+                )
+                for message, nack in nacks
+            ]
         )
-        outcome = await self._succession.perform_one(step)
-        if outcome.record is not None:
-            self._unacked.settled([outcome.record])
-        match outcome.verdict:
-            case BuryVerdict.BURIED:
+        outcomes = [result for result in results if isinstance(result, Outcome)]
+        self._unacked.settled([outcome.record for outcome in outcomes if outcome.record is not None])
+        for outcome in outcomes:
+            if outcome.verdict is BuryVerdict.BURIED:
                 DEAD.add(topic, "nacked")
-            case NackVerdict.NACKED:
-                pass
-            case NackVerdict.STALE | NackVerdict.UNKNOWN | BuryVerdict.GHOST:
-                raise _stale(outcome.record, receipt)
-            case _:
-                assert_never(outcome.verdict)
-        return Message(record=outcome.found, envelope=message.envelope)
+        return results
 
     async def extend(self, topic: str, message_id: str, *, receipt: str | None, lease_ms: int) -> Message:
         """Makes a lease last for at least `lease_ms` from now, and returns the message. A lease that already lasts
@@ -180,10 +225,8 @@ class Settling:
     async def _leased(self, topic: str, message_id: str, receipt: str | None) -> Message:
         epoch, nonce = _named(message_id, receipt)
         message = await self._lookup.get(topic, message_id)
-        record = message.record
-        is_named = epoch in (None, record.epoch) and nonce in (None, record.nonce)
-        if record.state is not State.LEASED or not is_named:
-            raise _stale(record, receipt)
+        if not _is_leased(message.record, epoch, nonce):
+            raise _stale(message.record, receipt)
         return message
 
     async def _ack(self, topic: str, leases: Sequence[_Lease]) -> list[AckResult]:
@@ -200,53 +243,29 @@ class Settling:
         return results
 
 
-def nack_step(
-    records: Records,
-    message: Message,
-    policy: Effective,
-    *,
-    now_ms: float,
-    delay_ms: int | None,
-    reason: str,
-    counted: bool = True,
-) -> Step[NackVerdict | BuryVerdict]:
-    """Returns the step of a nack. Pure.
-
-    If the message has its body, the step publishes a retry or a dead letter. Without the body it changes only the
-    record. `delay_ms` None: the topic's back-off. `counted` False: the delivery uses up no retry.
-    """
-    record, envelope = message.record, message.envelope
-    if delay_ms is None:
-        delay_ms = policy.retry_after_ms(record.id, max(1, record.attempts))
-    due_ms = ceil(now_ms) + delay_ms
-    if envelope is None or envelope.body is None:
-        return Update(records.nack(record, next_nonce=None, due_ms=due_ms, reason=reason))
-    nonce = new_nonce()
-    dies = counted and record.attempts > record.max_retry
-    copy = successor(
-        record,
-        envelope,
-        nonce=nonce,
-        attempt=record.attempts + counted,
-        due_ms=record.due_ms if dies else due_ms,  # a dead letter shows people when the message was due
-    )
-    if dies:
-        reason = reason or "retries used up"
-        return Succeed(
-            publication=dead(copy, reason),
-            name=records.bury(record, next_nonce=nonce, attempts=record.attempts, reason=reason),
-        )
-    return Succeed(
-        announce=records.announce(copy, arrives_ms=due_ms, now_ms=now_ms),
-        publication=later(copy, now_ms, CopyKind.RETRY),
-        name=records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=reason),
-    )
-
-
 def _result(message_id: str, outcome: Outcome[AckVerdict]) -> AckResult:
     record = outcome.record
     message = None if record is None else Message(record=record, envelope=None)
     return AckResult(id=message_id, verdict=outcome.verdict, message=message)
+
+
+def _is_leased(record: Record, epoch: int | None, nonce: int | None) -> bool:
+    """Whether the record has the lease of this epoch and nonce. None: any."""
+    return record.state is State.LEASED and epoch in (None, record.epoch) and nonce in (None, record.nonce)
+
+
+def _nacked(message: Message, receipt: str | None, result: Result[_NackVerdict]) -> Message | BridgeError:
+    """Returns the nacked message, or the error because of which it is not nacked."""
+    if isinstance(result, Unavailable):
+        return result
+    outcome = named(result)
+    match outcome.verdict:
+        case NackVerdict.NACKED | BuryVerdict.BURIED:
+            return Message(record=outcome.found, envelope=message.envelope)
+        case NackVerdict.STALE | NackVerdict.UNKNOWN | BuryVerdict.GHOST:
+            return _stale(outcome.record, receipt)
+        case _:
+            assert_never(outcome.verdict)
 
 
 def _named(message_id: str, receipt: str | None) -> tuple[int | None, int | None]:

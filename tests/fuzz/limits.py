@@ -53,6 +53,8 @@ LIMITS: list[Limit] = [
     ("POST", _PULL, "wait", "0", '"60001ms"', 60_000),
     ("POST", _PULL, "lease", "1000", "999", 1_000),
     ("POST", _PULL, "lease", str(_HALF_DAY_MS), str(_HALF_DAY_MS + 1), _HALF_DAY_MS),
+    ("POST", _PULL, "ack", _many(1_000, '"u"'), _many(1_001, '"u"'), 1_000),
+    ("POST", _PULL, "nack", _many(100, '{"receipt":"u"}'), _many(101, '{"receipt":"u"}'), 100),
     ("POST", "/v1/pull", "topics", _many(32, '"limits"'), _many(33, '"limits"'), 32),
     ("POST", f"{TOPIC}/ack", "ids", _many(1_000, '"u"'), _many(1_001, '"u"'), 1_000),
     ("POST", f"{TOPIC}/ack", "ids", '["u"]', "[]", 1),

@@ -12,6 +12,7 @@ from tests.fuzz.world import KEPT, STATES
 
 _T = f"/v1/topics/{KEPT}"
 _MANY = 1_001
+_UNKNOWN = "Mi51bmtub3du"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,21 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     },
     ("POST", f"{_T}/messages/batch"): {"messages": [{"body": 1, "delay": "1d"}]},
     ("PATCH", f"{_T}/messages/waiting"): {"delay": "3d"},
-    ("POST", f"{_T}/pull"): {"max": 1, "wait": 0, "lease": "1h"},
-    ("POST", "/v1/pull"): {"topics": [KEPT], "max": 1, "wait": 0, "lease": "1h"},
+    ("POST", f"{_T}/pull"): {
+        "max": 1,
+        "wait": 0,
+        "lease": "1h",
+        "ack": [_UNKNOWN],
+        "nack": [{"receipt": _UNKNOWN, "delay": "1h", "reason": "x"}],
+    },
+    ("POST", "/v1/pull"): {
+        "topics": [KEPT],
+        "max": 1,
+        "wait": 0,
+        "lease": "1h",
+        "ack": [{"topic": KEPT, "receipt": _UNKNOWN}],
+        "nack": [{"topic": KEPT, "receipt": _UNKNOWN, "delay": "1h"}],
+    },
     ("POST", f"{_T}/ack"): {"ids": ["unknown"]},
     ("POST", f"{_T}/messages/leased/ack"): {"receipt": "Mi5sZWFzZWQ"},
     ("POST", f"{_T}/messages/leased/nack"): {"receipt": "Mi5sZWFzZWQ", "delay": "1h", "reason": "x"},

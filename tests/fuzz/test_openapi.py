@@ -41,6 +41,7 @@ BEYOND_SCHEMAS = re.compile(
     r"|asks for two values of .*"
     r"|must have 5 fields.*|has a wrong .*|never ticks from now on|must be an IANA time zone.*"
     r"|the end must not be before the start|must not be longer than `every`|is for `(cron|every)`.*"
+    r"|must be one of the topics of this pull"
     r"|must be in the past|must not be before `from`|takes .* bytes with its headers.*"
     # These depend on the message that the id has.
     r"|is another than that of the message .*|the message has had .* deliveries.*"
@@ -76,6 +77,8 @@ def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any],
     if isinstance(body, dict):
         if isinstance(topics := body.get("topics"), list):
             body["topics"] = [_one_of_few(topic) for topic in topics]
+            for one in [*_objects(body.get("ack")), *_objects(body.get("nack"))]:
+                one["topic"] = _one_of_few(one.get("topic"))
         if isinstance(body.get("message"), dict):
             body["topic"] = _one_of_few(body.get("topic"))
         if _is_long(body.get("wait")):
@@ -84,6 +87,10 @@ def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any],
 
 def _one_of_few(topic: Any) -> Any:
     return TOPICS[len(topic) % len(TOPICS)] if isinstance(topic, str) and valid_topic(topic) else topic
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict) and "topic" in one] if isinstance(value, list) else []
 
 
 def _is_long(wait: Any) -> bool:

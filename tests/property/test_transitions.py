@@ -37,11 +37,11 @@ from bridge.model.message import Copy, CopyKind, Envelope, Message, Record, Stat
 from bridge.model.timeline import MOST, What
 from bridge.model.values import Backoff, Change, Policy
 from bridge.service.changing import change_step
+from bridge.service.nack_steps import nack_step
 from bridge.service.protocol.steps import Step, Succeed, Update
 from bridge.service.protocol.successors import first_copy, in_its_own_life, later, lease_copy, replay_copy, successor
 from bridge.service.pulling.lease_copies import LATE_MS, late_step, missing_step
 from bridge.service.pulling.leasing import AHEAD_PARKED_MS
-from bridge.service.settling import nack_step
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.messages import envelopes as envelopes_kept

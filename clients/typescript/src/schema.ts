@@ -84,6 +84,15 @@ export interface paths {
          *
          *     Each message is leased to the caller. Ack it before the lease ends, with its `receipt`; otherwise it is delivered
          *     again. A client that disconnects while it waits takes no message.
+         *
+         *     `ack` and `nack` settle earlier messages of the topic, so a consumer of single messages needs one request for each.
+         *     They take effect before the pull, so neither its wait nor a failure nor a client that disconnects prevents that.
+         *     `acked` and `nacked` have one result for each receipt, in order: `acked` or `nacked`; `stale` (the lease or the
+         *     message has ended); `unknown` (no such message, or not a receipt). A message nacked with a delay of 0 may come in
+         *     the same answer.
+         *
+         *     503: no message was handed out. The acks and nacks may have taken effect, so send them again. A repeated ack is
+         *     answered `acked`, and a repeated nack `stale`.
          */
         post: operations["pull"];
         delete?: never;
@@ -105,6 +114,9 @@ export interface paths {
          * Pull messages from several topics by priority
          * @description Pulls from several topics in strict order: takes messages of a topic only if the topics before it have fewer than
          *     `max`.
+         *
+         *     Each of `ack` and `nack` names the topic of its message, as a receipt does not. It is one of `topics`. Otherwise
+         *     they are as in a pull from one topic.
          *
          *     422: the topics belong to several pools.
          */
@@ -1121,6 +1133,14 @@ export interface components {
             ids?: string[] | null;
         };
         /**
+         * AckOfTopic
+         * @description An ack beside a pull from several topics.
+         */
+        AckOfTopic: {
+            topic: string;
+            receipt: string;
+        };
+        /**
          * AckRequest
          * @description The lease that a call settles or extends. `receipt`: from the pull that leased the message. Without it, an ack
          *     applies to the live message, leased or not, if a consumer may have received it. A nack or an extend applies to the
@@ -1586,6 +1606,30 @@ export interface components {
          */
         Missed: "all" | "last" | "skip";
         /**
+         * NackItem
+         * @description A nack beside a pull. `receipt`: from the pull that leased the message. `delay`, `reason`: as in a nack of one
+         *     message.
+         */
+        NackItem: {
+            receipt: string;
+            /** @default null */
+            delay?: (number | string) | null;
+            /** @default null */
+            reason?: string | null;
+        };
+        /**
+         * NackOfTopic
+         * @description A nack beside a pull from several topics.
+         */
+        NackOfTopic: {
+            receipt: string;
+            /** @default null */
+            delay?: (number | string) | null;
+            /** @default null */
+            reason?: string | null;
+            topic: string;
+        };
+        /**
          * NackRequest
          * @description A nack of a leased message. `delay`: the time until the next delivery, instead of the topic's back-off. `reason`:
          *     why the consumer could not process the message; the bridge keeps it with the message.
@@ -1792,7 +1836,8 @@ export interface components {
         };
         /**
          * PullManyRequest
-         * @description A pull from several topics. `topics`: the most urgent first.
+         * @description A pull from several topics. `topics`: the most urgent first. `ack`, `nack`: earlier messages of these topics, as
+         *     a receipt does not name its topic. The other fields are as in a pull from one topic.
          */
         PullManyRequest: {
             /** @default 1 */
@@ -1802,11 +1847,16 @@ export interface components {
             /** @default null */
             lease?: (number | string) | null;
             topics: string[];
+            /** @default null */
+            ack?: components["schemas"]["AckOfTopic"][] | null;
+            /** @default null */
+            nack?: components["schemas"]["NackOfTopic"][] | null;
         };
         /**
          * PullRequest
          * @description A pull of ready messages. `max`: the most messages to take. `wait`: how long to wait for the first. `lease`: the
-         *     time in which the caller must ack the messages; by default, the time that the topic's policy sets.
+         *     time in which the caller must ack the messages; by default, the time that the topic's policy sets. `ack`: receipts
+         *     of earlier messages to ack. `nack`: earlier messages to give back.
          */
         PullRequest: {
             /** @default 1 */
@@ -1815,10 +1865,18 @@ export interface components {
             wait?: (number | string) | null;
             /** @default null */
             lease?: (number | string) | null;
+            /** @default null */
+            ack?: string[] | null;
+            /** @default null */
+            nack?: components["schemas"]["NackItem"][] | null;
         };
         /** PulledOut */
         PulledOut: {
             messages: components["schemas"]["LeasedOut"][];
+            /** @description one result for each of `ack`, in order; absent without `ack` */
+            acked?: components["schemas"]["SettledItem"][];
+            /** @description one result for each of `nack`, in order; absent without `nack` */
+            nacked?: components["schemas"]["SettledItem"][];
         };
         /** QueuesOut */
         QueuesOut: {
@@ -2034,6 +2092,18 @@ export interface components {
             bare_topics: boolean;
             /** @description when the session ends; null in other answers */
             ends_at: string | null;
+        };
+        /**
+         * Settled
+         * @description What became of one lease that a pull settles.
+         * @enum {string}
+         */
+        Settled: "acked" | "nacked" | "stale" | "unknown";
+        /** SettledItem */
+        SettledItem: {
+            /** @description null: the receipt is malformed */
+            id: string | null;
+            result: components["schemas"]["Settled"];
         };
         /** SlotOut */
         SlotOut: {

@@ -7,9 +7,9 @@ from typing import assert_type
 from delaybridge_client import (
     Client,
     Delivery,
-    LeasedMessage,
     Message,
     Page,
+    Pulled,
     SendResult,
     SentMessage,
     SyncClient,
@@ -19,7 +19,7 @@ from delaybridge_client import (
 
 async def with_asyncio(client: Client) -> None:
     assert_type(await client.send("orders", 1), SentMessage)
-    assert_type(await client.pull("orders", max=2), tuple[LeasedMessage, ...])
+    assert_type(await client.pull("orders", max=2), Pulled)
     assert_type(await client.list_messages("orders"), Page[Message])
     assert_type(await client.drop_many("orders"), int)
     assert_type(await client.unsubscribe("orders"), None)

@@ -118,6 +118,8 @@ async def test_calls_in_an_outage_are_refused_in_time_and_no_message_is_lost(
     sends, pulls = f"/v1/topics/{topic}/messages", f"/v1/topics/{topic}/pull"
     part = "store" if outage in (redis_killed, redis_frozen) else "broker"
     seen = len(told(bridge, part))
+    await api.sent(topic, "held")
+    held = (await api.pull_one(topic, lease_ms=600_000))["receipt"]
     await api.sent(topic, "ready")
     due_ms = instant_ms((await api.sent(topic, "due-meanwhile", delay=1_500))["due_at"])
     async with outage(stage):
@@ -138,6 +140,9 @@ async def test_calls_in_an_outage_are_refused_in_time_and_no_message_is_lost(
                 assert await breaker(api, part) == CLOSED
         assert await refused(api, pulls, {"max": 10})
         assert await refused(api, pulls, {"max": 10, "wait": 100})
+        assert await refused(api, pulls, {"wait": 60_000, "ack": [held]})
+        if part == "broker":  # Redis alone records an ack
+            assert (await api.look(topic, "held"))["state"] == "acked"
         ready = await api.call("GET", "/health/ready")
         assert (ready.status_code, ready.headers["content-type"]) == (503, "application/problem+json")
         while now_ms() < due_ms:
@@ -151,6 +156,8 @@ async def test_calls_in_an_outage_are_refused_in_time_and_no_message_is_lost(
     while told(bridge, part)[-1] != "server.back":
         await pause()
     assert (await api.insist("GET", "/health/ready")).status_code == 200
+    repeated = await api.insist("POST", pulls, {"ack": [held]})
+    assert repeated.json()["acked"] == [{"id": "held", "result": "acked"}]
     await api.sent(topic, "refused", delay=100)
     wanted = {"ready", "due-meanwhile", "refused"}
     pulled = await api.drain(topic, len(wanted))

@@ -14,17 +14,20 @@ from msgspec import to_builtins
 from bridge.broker.declared.findings import Finding
 from bridge.http.v1.topics.policy import policy_out
 from bridge.model.durations import DURATION_FORMS
+from bridge.model.errors import LeaseEnded, NotFound
 from bridge.model.message import State
 from bridge.model.values import (
     AckResult,
     AckVerdict,
     Backoff,
     Leased,
+    Nack,
     Page,
     Policy,
     Release,
     TopicInfo,
 )
+from bridge.service.protocol import receipts
 from tests.effective import effective
 
 T = "/v1/topics/orders"
@@ -67,6 +70,10 @@ INFO_JSON = {
     "queues": {"ready": "ready.orders", "dead": "dead.orders"},
 }
 _PAGE = dict[str, Any](states=(), due_after_ms=None, due_before_ms=None, limit=100, cursor=None)
+
+
+def receipt(message_id: str) -> str:
+    return receipts.make(receipts.Receipt(message_id, 1, 1))
 
 
 @pytest.mark.parametrize(
@@ -148,6 +155,83 @@ async def test_a_pull_passes_its_limits_and_answers_messages_with_receipts(
     response = await client.post(path, json=given) if given else await client.post(path)
     assert response.json() == {"messages": [message_json | {"receipt": "r"}]}
     assert service.calls == [("pulling.pull", (topics,), named)]
+
+
+async def test_a_pull_settles_earlier_messages_and_answers_each(service: Any, client: httpx2.AsyncClient) -> None:
+    service.answers |= {
+        "pulling.pull": [],
+        "settling.ack_receipts": [
+            AckResult(id="a", verdict=AckVerdict.ACKED),
+            AckResult(id="b", verdict=AckVerdict.STALE),
+            AckResult(id=None, verdict=AckVerdict.UNKNOWN),
+        ],
+        "settling.nack_receipts": [service.message(), LeaseEnded("it has ended"), NotFound("there is none")],
+    }
+    nacks = [{"receipt": receipt("c"), "delay": "30s", "reason": "why"}, {"receipt": receipt("d")}, {"receipt": "x"}]
+    response = await client.post(f"{T}/pull", json={"ack": ["r-a", "r-b", "x"], "nack": nacks})
+    assert response.json() == {
+        "messages": [],
+        "acked": [
+            {"id": "a", "result": "acked"},
+            {"id": "b", "result": "stale"},
+            {"id": None, "result": "unknown"},
+        ],
+        "nacked": [
+            {"id": "c", "result": "nacked"},
+            {"id": "d", "result": "stale"},
+            {"id": None, "result": "unknown"},
+        ],
+    }
+    wanted = [
+        Nack(receipt=receipt("c"), delay_ms=30_000, reason="why"),
+        Nack(receipt=receipt("d")),
+        Nack(receipt="x"),
+    ]
+    assert ("settling.ack_receipts", ("orders", ["r-a", "r-b", "x"]), {}) in service.calls
+    assert ("settling.nack_receipts", ("orders", wanted), {}) in service.calls
+
+
+async def test_a_pull_from_several_topics_settles_in_each(service: Any, client: httpx2.AsyncClient) -> None:
+    async def ack(topic: str, receipts: Sequence[str]) -> list[AckResult]:
+        return [AckResult(id=f"{one} of {topic}", verdict=AckVerdict.ACKED) for one in receipts]
+
+    service.answers |= {"pulling.pull": [], "settling.ack_receipts": ack}
+    acks = [{"topic": topic, "receipt": one} for topic, one in (("b", "1"), ("a", "2"), ("b", "3"))]
+    response = await client.post("/v1/pull", json={"topics": ["a", "b"], "ack": acks})
+    answered = response.json()
+    assert [one["id"] for one in answered["acked"]] == ["1 of b", "2 of a", "3 of b"]
+    assert "nacked" not in answered
+
+
+async def test_a_pull_with_empty_lists_answers_empty_lists(service: Any, client: httpx2.AsyncClient) -> None:
+    service.answers["pulling.pull"] = []
+    response = await client.post(f"{T}/pull", json={"ack": [], "nack": []})
+    assert response.json() == {"messages": [], "acked": [], "nacked": []}
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "field", "limit"),
+    [
+        (f"{T}/pull", {"ack": ["r"] * 1_001}, "ack", 1_000),
+        (f"{T}/pull", {"ack": ["r", 7]}, "ack.1", "a string"),
+        (f"{T}/pull", {"ack": "r"}, "ack", "a list"),
+        (f"{T}/pull", {"nack": [{"receipt": "r"}] * 101}, "nack", 100),
+        (f"{T}/pull", {"nack": [{"receipt": "r"}, {}]}, "nack.1.receipt", None),
+        (f"{T}/pull", {"nack": [{"receipt": "r", "delay": "soon"}]}, "nack.0.delay", DURATION_FORMS),
+        (f"{T}/pull", {"nack": [{"receipt": "r", "topic": "a"}]}, "nack.0.topic", None),
+        ("/v1/pull", {"topics": ["a"], "ack": ["r"]}, "ack.0", "an object"),
+        ("/v1/pull", {"topics": ["a"], "ack": [{"topic": "b", "receipt": "r"}]}, "ack.0.topic", ["a"]),
+        ("/v1/pull", {"topics": ["a"], "nack": [{"topic": "a", "receipt": "r"}, {"topic": "b", "receipt": "r"}]},
+         "nack.1.topic", ["a"]),
+    ],
+)  # fmt: skip
+async def test_a_pull_refuses_a_wrong_list_by_name_and_limit(
+    *, service: Any, client: httpx2.AsyncClient, path: str, given: Any, field: str, limit: Any
+) -> None:
+    response = await client.post(path, json=given)
+    (error,) = response.json()["errors"]
+    assert (response.status_code, error["field"], error["limit"]) == (422, field, limit)
+    assert service.calls == []
 
 
 @pytest.mark.parametrize(

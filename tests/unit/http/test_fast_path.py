@@ -42,6 +42,7 @@ async def by_route(client: httpx2.AsyncClient, path: str, document: bytes, **hea
         ("/messages/batch", b'{"messages":[]}'),
         ("/pull", b'{"max":2}'),
         ("/pull", b'{"max":0}'),
+        ("/pull", b'{"ack":["r"]}'),
         ("/ack", b'{"ids":["o-1001","o-1002"]}'),
         ("/ack", b'{"receipts":["r"]}'),
         ("/ack", b"{}"),

@@ -28,9 +28,11 @@ from bridge.http.v1.contract.scalars import (
 )
 from bridge.model.labels import NO_LABELS, packed
 from bridge.model.message import JSON_TYPE, Envelope
-from bridge.model.values import Draft, IfExists
+from bridge.model.values import Draft, IfExists, Nack
 
 MAX_BATCH = 1_000
+MAX_ACKS = 1_000
+MAX_NACKS = 100  # each publishes a message
 
 
 def exclusive(*fields: str, message: str) -> Refused:
@@ -164,27 +166,68 @@ class _MostPulled(Number):
     most = 100
 
 
-class PullRequest(Request):
-    """A pull of ready messages. `max`: the most messages to take. `wait`: how long to wait for the first. `lease`: the
-    time in which the caller must ack the messages; by default, the time that the topic's policy sets."""
-
+class _Pull(Request):
     max: _MostPulled = default(1)
     wait: Wait | None = None
     lease: Lease | None = None
 
 
-class PullManyRequest(PullRequest, kw_only=True):
-    """A pull from several topics. `topics`: the most urgent first."""
+class NackItem(Request):
+    """A nack beside a pull. `receipt`: from the pull that leased the message. `delay`, `reason`: as in a nack of one
+    message."""
+
+    receipt: str
+    delay: Delay | None = None
+    reason: Reason | None = None
+
+    def nack(self) -> Nack:
+        return Nack(receipt=self.receipt, delay_ms=self.delay, reason=self.reason)
+
+
+class PullRequest(_Pull):
+    """A pull of ready messages. `max`: the most messages to take. `wait`: how long to wait for the first. `lease`: the
+    time in which the caller must ack the messages; by default, the time that the topic's policy sets. `ack`: receipts
+    of earlier messages to ack. `nack`: earlier messages to give back."""
+
+    ack: Annotated[list[str], Meta(max_length=MAX_ACKS)] | None = None
+    nack: Annotated[list[NackItem], Meta(max_length=MAX_NACKS)] | None = None
+
+
+class AckOfTopic(Request):
+    """An ack beside a pull from several topics."""
+
+    topic: Topic
+    receipt: str
+
+
+class NackOfTopic(NackItem, kw_only=True):
+    """A nack beside a pull from several topics."""
+
+    topic: Topic
+
+
+class PullManyRequest(_Pull, kw_only=True):
+    """A pull from several topics. `topics`: the most urgent first. `ack`, `nack`: earlier messages of these topics, as
+    a receipt does not name its topic. The other fields are as in a pull from one topic."""
 
     topics: Annotated[list[Topic], Meta(min_length=1, max_length=32)]
+    ack: Annotated[list[AckOfTopic], Meta(max_length=MAX_ACKS)] | None = None
+    nack: Annotated[list[NackOfTopic], Meta(max_length=MAX_NACKS)] | None = None
+
+    def __post_init__(self) -> None:
+        given = {"ack": [item.topic for item in self.ack or ()], "nack": [item.topic for item in self.nack or ()]}
+        for field, topics in given.items():
+            for at, topic in enumerate(topics):
+                if topic not in self.topics:
+                    raise Refused(self.topics, "must be one of the topics of this pull", f"{field}.{at}.topic")
 
 
 class AckManyRequest(Request):
     """An ack of several messages. Give exactly one of `receipts` and `ids`. A receipt acks only its own lease. An id
     acks the live message, leased or not, if a consumer may have received it."""
 
-    receipts: Annotated[list[str], Meta(min_length=1, max_length=1_000)] | None = None
-    ids: Annotated[list[MessageId], Meta(min_length=1, max_length=1_000)] | None = None
+    receipts: Annotated[list[str], Meta(min_length=1, max_length=MAX_ACKS)] | None = None
+    ids: Annotated[list[MessageId], Meta(min_length=1, max_length=MAX_ACKS)] | None = None
 
     def __post_init__(self) -> None:
         if (self.receipts is None) == (self.ids is None):

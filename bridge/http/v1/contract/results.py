@@ -18,7 +18,7 @@ from bridge.model.durations import format_instant
 from bridge.model.header_values import as_text
 from bridge.model.labels import unpacked
 from bridge.model.message import JSON_TYPE, Envelope, Message, State, Target
-from bridge.model.values import AckResult, AckVerdict, Leased, Page
+from bridge.model.values import AckResult, AckVerdict, Leased, Page, Settled, SettledLease
 
 StateName = Literal["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
 
@@ -56,8 +56,20 @@ class LeasedOut(MessageOut, kw_only=True):
     receipt: Annotated[str, Meta(description="names this lease; give it to ack, nack and extend")]
 
 
+class SettledItem(Answer):
+    id: Annotated[str | None, Meta(description="null: the receipt is malformed")]
+    result: Settled
+
+
 class PulledOut(Answer):
     messages: list[LeasedOut]
+    acked: Annotated[
+        list[SettledItem] | UnsetType, Meta(description="one result for each of `ack`, in order; absent without `ack`")
+    ] = UNSET
+    nacked: Annotated[
+        list[SettledItem] | UnsetType,
+        Meta(description="one result for each of `nack`, in order; absent without `nack`"),
+    ] = UNSET
 
 
 class BatchItem(Answer):
@@ -119,10 +131,19 @@ def message_out(message: Message) -> MessageOut:
     )
 
 
-def pulled_out(pulled: Iterable[Leased]) -> PulledOut:
+def pulled_out(
+    pulled: Iterable[Leased], acked: Iterable[SettledLease] | None = None, nacked: Iterable[SettledLease] | None = None
+) -> PulledOut:
+    """Returns the answer to a pull. `acked`, `nacked`: what was settled beside it; None: the request had none."""
     return PulledOut(
-        messages=[LeasedOut(**asdict(message_out(leased.message)), receipt=leased.receipt) for leased in pulled]
+        messages=[LeasedOut(**asdict(message_out(leased.message)), receipt=leased.receipt) for leased in pulled],
+        acked=UNSET if acked is None else _settled_out(acked),
+        nacked=UNSET if nacked is None else _settled_out(nacked),
     )
+
+
+def _settled_out(settled: Iterable[SettledLease]) -> list[SettledItem]:
+    return [SettledItem(id=one.id, result=one.result) for one in settled]
 
 
 def page_out(page: Page) -> PageOut:

@@ -66,6 +66,7 @@ MESSAGE: dict[str, Any] = {
 }
 LEASED = MESSAGE | {"state": "leased", "attempts": 1, "lease_until": "2026-12-01T09:15:30.000Z"}
 RECEIPT = "Mi0xZjBjNTVhYTAwYjcuby0xMDAx"
+EARLIER_RECEIPT = "Mi05MGQ0ZTE3YTMyYzUuby0xMDAw"
 ACKED = LEASED | {"state": "acked", "lease_until": None, "ended_at": "2026-12-01T09:15:02.000Z"}
 DELETED = MESSAGE | {"state": "deleted", "ended_at": "2026-12-01T09:05:00.000Z"}
 MOVED = MESSAGE | {"due_at": "2026-12-01T10:00:00.000Z"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -11,7 +12,7 @@ from delaybridge_client.errors import InvalidArgument
 from delaybridge_client.operation import Operation
 from delaybridge_client.operations import pull, pull_by_priority
 from delaybridge_client.retries import Retries
-from delaybridge_client.values.message import LeasedMessage
+from delaybridge_client.values.message import LeasedMessage, Pulled
 
 MOST_PULLED: Final = 100  # by one call
 ONCE: Final = Retries(attempts=1)  # for calls in a loop, which itself tries again
@@ -20,6 +21,7 @@ _LONGEST_REASON: Final = 500  # characters
 _LEAST_LEASE: Final = timedelta(seconds=1)
 _MOST_LEASE: Final = timedelta(hours=12)
 _MOST_POLL: Final = timedelta(seconds=60)
+_POLL_WITH_ACKS: Final = timedelta(milliseconds=500)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +51,13 @@ class Terms:
         if not timedelta() <= self.poll <= _MOST_POLL:
             raise InvalidArgument(f"poll: must be from 0 to {_MOST_POLL}, not {self.poll}")
 
-    def pull(self, most: int) -> Operation[tuple[LeasedMessage, ...]]:
-        """Returns the operation that pulls up to `most` messages."""
-        most = min(most, MOST_PULLED)
+    def pull(self, most: int, ack: Sequence[LeasedMessage] = ()) -> Operation[Pulled]:
+        """Returns the operation that pulls up to `most` messages, and acks messages. A pull with acks waits for half a
+        second at most, so that their results come soon."""
+        most, wait = min(most, MOST_PULLED), min(self.poll, _POLL_WITH_ACKS) if ack else self.poll
         if len(self.topics) == 1:
-            return pull(self.topics[0], max=most, wait=self.poll, lease=self.lease)
-        return pull_by_priority(self.topics, max=most, wait=self.poll, lease=self.lease)
+            return pull(self.topics[0], max=most, wait=wait, lease=self.lease, ack=ack)
+        return pull_by_priority(self.topics, max=most, wait=wait, lease=self.lease, ack=ack)
 
     def until_extension_s(self) -> float:
         """Returns the seconds from the begin of a lease to its extension: about half of the lease. They are random, so

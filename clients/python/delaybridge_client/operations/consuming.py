@@ -4,43 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from delaybridge_client.encode import given
 from delaybridge_client.operation import Operation, reads, reads_list
-from delaybridge_client.values.message import AckResult, LeasedMessage, Message
+from delaybridge_client.values.message import AckResult, LeasedMessage, Message, Nack, Pulled
 
 _MESSAGE: Final = "/v1/topics/{topic}/messages/{id}"
 
 
 def pull(
-    topic: str, *, max: int = 1, wait: timedelta = timedelta(), lease: timedelta | None = None
-) -> Operation[tuple[LeasedMessage, ...]]:
+    topic: str,
+    *,
+    max: int = 1,
+    wait: timedelta = timedelta(),
+    lease: timedelta | None = None,
+    ack: Sequence[LeasedMessage] = (),
+    nack: Sequence[Nack] = (),
+) -> Operation[Pulled]:
     """Takes up to `max` ready messages, and waits up to `wait` for the first. Ack each before its `lease` ends.
 
     `lease` None: as long as the topic's policy says. A pull whose answer was lost may have leased messages. They are
     delivered again when their lease ends.
+
+    `ack`, `nack`: up to 1000 and 100 earlier messages of the topic. The bridge settles them at once, even if the pull
+    fails. So a repeated pull answers their acks with `acked` again, but their nacks with `stale`.
     """
     return Operation(
         method="POST",
         path="/v1/topics/{topic}/pull",
         names={"topic": topic},
-        body=given(max=max, wait=wait, lease=lease),
-        read=reads_list(LeasedMessage, "messages"),
+        body=given(
+            max=max,
+            wait=wait,
+            lease=lease,
+            ack=[message.receipt for message in ack] or None,
+            nack=[_nack(one) for one in nack] or None,
+        ),
+        read=reads(Pulled),
         wait=wait,
     )
 
 
 def pull_by_priority(
-    topics: Sequence[str], *, max: int = 1, wait: timedelta = timedelta(), lease: timedelta | None = None
-) -> Operation[tuple[LeasedMessage, ...]]:
+    topics: Sequence[str],
+    *,
+    max: int = 1,
+    wait: timedelta = timedelta(),
+    lease: timedelta | None = None,
+    ack: Sequence[LeasedMessage] = (),
+    nack: Sequence[Nack] = (),
+) -> Operation[Pulled]:
     """Takes up to `max` ready messages of several topics, the most urgent first. Waits up to `wait` for the first
-    message. `lease` None: as long as each topic's policy says."""
+    message. `lease` None: as long as each topic's policy says. `ack`, `nack`: earlier messages of these topics, as in
+    `pull`."""
     return Operation(
         method="POST",
         path="/v1/pull",
-        body=given(topics=list(topics), max=max, wait=wait, lease=lease),
-        read=reads_list(LeasedMessage, "messages"),
+        body=given(
+            topics=list(topics),
+            max=max,
+            wait=wait,
+            lease=lease,
+            ack=[{"topic": message.topic, "receipt": message.receipt} for message in ack] or None,
+            nack=[{"topic": one.message.topic} | _nack(one) for one in nack] or None,
+        ),
+        read=reads(Pulled),
         wait=wait,
     )
 
@@ -96,3 +125,7 @@ def extend(topic: str, id: str, *, lease: timedelta, receipt: str | None = None)
         body=given(lease=lease, receipt=receipt),
         read=reads(Message),
     )
+
+
+def _nack(nack: Nack) -> dict[str, Any]:
+    return given(receipt=nack.message.receipt, delay=nack.delay, reason=nack.reason)

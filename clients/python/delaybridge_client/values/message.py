@@ -17,6 +17,7 @@ from delaybridge_client.errors import Problem, problem_of
 State = Literal["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
 IfExists = Literal["keep", "replace", "extend", "error"]
 AckVerdict = Literal["acked", "stale", "not_leased", "unknown"]
+Settled = Literal["acked", "nacked", "stale", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,40 @@ class LeasedMessage(Message):
     """A pulled message. `receipt` names its lease, for ack, nack and extend."""
 
     receipt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nack:
+    """A pulled message to give back with the next pull. `delay` None: the topic's back-off."""
+
+    message: LeasedMessage
+    delay: timedelta | None = field(default=None, kw_only=True)
+    reason: str | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettledLease:
+    """What became of a message that a pull was to ack or nack. `id` is None if the receipt is malformed.
+
+    `stale`: the lease or the message has ended. `unknown`: there is no such message.
+    """
+
+    id: str | None
+    result: Settled
+
+
+class Pulled(tuple[LeasedMessage, ...]):
+    """The messages of a pull. `acked`, `nacked`: one result for each message that the pull was to ack or nack."""
+
+    acked: tuple[SettledLease, ...] = ()
+    nacked: tuple[SettledLease, ...] = ()
+
+    @classmethod
+    def from_json(cls, members: Mapping[str, Any]) -> Self:
+        pulled = cls(decode.read(LeasedMessage, one) for one in members["messages"])
+        pulled.acked = tuple(decode.read(SettledLease, one) for one in members.get("acked", ()))
+        pulled.nacked = tuple(decode.read(SettledLease, one) for one in members.get("nacked", ()))
+        return pulled
 
 
 @dataclass(frozen=True, slots=True)
