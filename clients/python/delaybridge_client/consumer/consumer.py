@@ -10,12 +10,13 @@ from typing import Self
 from delaybridge_client.consumer.acks import Acks
 from delaybridge_client.consumer.delivery import Delivery
 from delaybridge_client.consumer.lease import Lease
+from delaybridge_client.consumer.next_pull import NextPull
 from delaybridge_client.consumer.reports import Counts, Late, Reports
 from delaybridge_client.consumer.terms import ONCE, Terms
 from delaybridge_client.errors import DelaybridgeError, Problem
 from delaybridge_client.retries import is_temporary
 from delaybridge_client.sender import Sender
-from delaybridge_client.values.message import LeasedMessage
+from delaybridge_client.values.message import LeasedMessage, Pulled
 
 Handler = Callable[[Delivery], Awaitable[object]]
 
@@ -39,6 +40,7 @@ class Consumer:
         self._held: set[Delivery] = set()
         self._arrived: asyncio.Queue[Delivery | None] = asyncio.Queue()
         self._place_is_free = asyncio.Event()
+        self._next_pull = NextPull(self._place_is_free)
         self._pulling: asyncio.Task[None] | None = None
 
     @property
@@ -96,24 +98,43 @@ class Consumer:
 
     async def _pull(self) -> None:
         failed = 0
-        while True:
-            while (free := self._terms.concurrency - len(self._held)) <= 0:
-                self._place_is_free.clear()
-                await self._place_is_free.wait()
-            try:
-                messages = await self._sender.call(self._terms.pull(free), retries=ONCE)
-            except DelaybridgeError as error:
-                if not is_temporary(error):
-                    raise
-                failed += 1
-                self._reports.pull_failed(error)
-                asked_s = error.retry_after_s if isinstance(error, Problem) else None
-                await asyncio.sleep(max(self._sender.settings.retries.pause_s(failed), asked_s or 0.0))
-            else:
-                failed = 0
-                self._reports.pulled(len(messages))
-                for message in messages:
-                    self._take(message)
+        try:
+            while True:
+                while (free := self._terms.concurrency - len(self._held) + len(self._next_pull.acks)) <= 0:
+                    self._place_is_free.clear()
+                    self._next_pull.wait()
+                    await self._place_is_free.wait()
+                try:
+                    messages = await self._pulled(free)
+                except DelaybridgeError as error:
+                    if not is_temporary(error):
+                        raise
+                    failed += 1
+                    self._reports.pull_failed(error)
+                    asked_s = error.retry_after_s if isinstance(error, Problem) else None
+                    await asyncio.sleep(max(self._sender.settings.retries.pause_s(failed), asked_s or 0.0))
+                else:
+                    failed = 0
+                    self._reports.pulled(len(messages))
+                    for message in messages:
+                        self._take(message)
+        finally:
+            self._next_pull.end(self._next_pull.start())
+
+    async def _pulled(self, most: int) -> Pulled:
+        """Pulls up to `most` messages, and takes acks along. If the bridge refuses such a pull, later pulls take no
+        acks: the bridge may be too old."""
+        acks, pulled = self._next_pull.start(), Pulled()
+        try:
+            operation = self._terms.pull(most, [message for message, _ in acks])
+            pulled = await self._sender.call(operation, retries=ONCE)
+        except DelaybridgeError as error:
+            if not acks or is_temporary(error):
+                raise
+            self._next_pull.refuse()
+        finally:
+            self._next_pull.end(acks, pulled.acked)
+        return pulled
 
     def _failure(self) -> BaseException | None:
         """Returns the error that ended the pulls; None if they go on, or if the consumer was stopped."""
@@ -127,6 +148,7 @@ class Consumer:
             Lease(self._sender, message, self._terms),
             sender=self._sender,
             acks=self._acks[message.topic],
+            next_pull=self._next_pull,
             reports=self._reports,
             on_settled=self._settled,
         )

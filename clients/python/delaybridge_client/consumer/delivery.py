@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from delaybridge_client.consumer.acks import Acks
 from delaybridge_client.consumer.lease import Lease
+from delaybridge_client.consumer.next_pull import NextPull
 from delaybridge_client.consumer.reports import Reports
 from delaybridge_client.consumer.terms import STOPPED, reason_of
 from delaybridge_client.errors import Conflict, DelaybridgeError, NotFound
@@ -22,7 +23,8 @@ from delaybridge_client.values.message import LeasedMessage
 class Delivery:
     """A pulled message. The consumer extends its lease until it is settled: by `ack`, by `nack`, or by a block's end.
 
-    `async with delivery:` acks the message at the end of the block, or nacks it if the block raised an error.
+    `async with delivery:` acks the message at the end of the block, or nacks it if the block raised an error. If a pull
+    follows at once, it takes this ack along.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class Delivery:
         *,
         sender: Sender,
         acks: Acks,
+        next_pull: NextPull,
         reports: Reports,
         on_settled: Callable[[Delivery], None],
     ) -> None:
@@ -39,6 +42,7 @@ class Delivery:
         self._lease = lease
         self._sender = sender
         self._acks = acks
+        self._next_pull = next_pull
         self._reports = reports
         self._on_settled = on_settled
         self._settling = False
@@ -79,10 +83,14 @@ class Delivery:
         Raises:
             DelaybridgeError: the bridge refused the call, for example because of the token.
         """
+        return await self._ack(with_next_pull=False)
+
+    async def _ack(self, *, with_next_pull: bool) -> bool:
         self._settling = True
         blocked = self._lease.blocked  # as soon as the loop runs again, so does the extension
         try:
-            verdict = await self._insist()
+            with_pull = await self._next_pull.ack(self.message) if with_next_pull else None
+            verdict = with_pull or await self._insist()
         finally:
             self._settled()
         if verdict == "acked":
@@ -135,7 +143,7 @@ class Delivery:
         if self._settling:
             return
         if error is None:
-            await self.ack()
+            await self._ack(with_next_pull=True)
         elif isinstance(error, Exception):
             await self.nack(reason=reason_of(error))
         else:

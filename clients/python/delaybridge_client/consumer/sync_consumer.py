@@ -30,43 +30,65 @@ def consume(
         DelaybridgeError: the bridge refused a pull, for example because of the token. If no bridge answers, the
             function tries again.
     """
-    reports, failed = Reports(on_late), 0
-    while not stop.is_set():
-        try:
-            messages = sender.call(terms.pull(1), retries=ONCE)
-        except DelaybridgeError as error:
-            if not is_temporary(error):
-                raise
-            failed += 1
-            reports.pull_failed(error)
-            asked_s = error.retry_after_s if isinstance(error, Problem) else None
-            stop.wait(max(sender.settings.retries.pause_s(failed), asked_s or 0.0))
-            continue
-        failed = 0
-        reports.pulled(len(messages))
-        for message in messages:
-            _settle(sender, terms, handle, message, reports)
+    reports, failed, takes_acks = Reports(on_late), 0, True
+    handled: list[LeasedMessage] = []  # the next pull acks them
+    try:
+        while not stop.is_set():
+            try:
+                pulled = sender.call(terms.pull(1, handled), retries=ONCE)
+            except DelaybridgeError as error:
+                acks = _ack_all(sender, handled, reports)
+                if is_temporary(error):
+                    failed += 1
+                    reports.pull_failed(error)
+                    asked_s = error.retry_after_s if isinstance(error, Problem) else None
+                    stop.wait(max(sender.settings.retries.pause_s(failed), asked_s or 0.0))
+                elif acks:
+                    takes_acks = False  # the bridge may be too old
+                else:
+                    raise
+                continue
+            failed = 0
+            for message, acked in zip(handled, pulled.acked, strict=True):
+                _note(message, acked.result, reports)
+            handled.clear()
+            reports.pulled(len(pulled))
+            handled += [message for message in pulled if _is_handled(sender, terms, handle, message, reports)]
+            if not takes_acks:
+                _ack_all(sender, handled, reports)
+    finally:
+        _ack_all(sender, handled, reports)
     return reports.counts
 
 
-def _settle(
+def _is_handled(
     sender: SyncSender,
     terms: Terms,
     handle: Callable[[LeasedMessage], object],
     message: LeasedMessage,
     reports: Reports,
-) -> None:
+) -> bool:
+    """Calls the handler, and nacks the message if the handler raises an error. Returns whether the message is to be
+    acked."""
     with _kept(sender, terms, message):
         try:
             handle(message)
         except Exception as error:  # noqa: BLE001 - whatever it is, the next message goes on
             reports.failed(message, error)
             _nack(sender, message, reports, reason_of(error), None)
+            return False
         except BaseException:
             _nack(sender, message, reports, STOPPED, timedelta())
             raise
-        else:
-            _ack(sender, message, reports)
+    return True
+
+
+def _ack_all(sender: SyncSender, handled: list[LeasedMessage], reports: Reports) -> int:
+    """Acks the messages that no pull has acked, and empties `handled`. Returns how many they were."""
+    count = len(handled)
+    while handled:
+        _ack(sender, handled.pop(), reports)
+    return count
 
 
 def _ack(sender: SyncSender, message: LeasedMessage, reports: Reports) -> None:
@@ -77,10 +99,14 @@ def _ack(sender: SyncSender, message: LeasedMessage, reports: Reports) -> None:
             raise
         reports.late(message, str(error))
         return
-    if result.result == "acked":
+    _note(message, result.result, reports)
+
+
+def _note(message: LeasedMessage, result: str, reports: Reports) -> None:
+    if result == "acked":
         reports.counts.acked += 1
     else:
-        reports.late(message, result.result)
+        reports.late(message, result)
 
 
 def _nack(sender: SyncSender, message: LeasedMessage, reports: Reports, reason: str, delay: timedelta | None) -> None:
