@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import createClient, { type Client as OpenApiClient } from "openapi-fetch";
 import { Consumer, type ConsumerOptions, type Handler } from "./consumer.js";
 import { InvalidArgumentError } from "./errors.js";
-import type { CallOptions, Duration, Leased, LeaseOf, Leases, Message, Pull } from "./leases.js";
+import type { CallOptions, Duration, Leased, LeaseOf, Leases, Message, Pull, Pulled, ToSettle } from "./leases.js";
 import type { components, paths } from "./schema.js";
 import { transport } from "./transport.js";
 
@@ -94,16 +94,35 @@ export class Client implements Leases {
 
   /** Leases ready messages. With several topics, the first ones come first. */
   async pull(topics: string | readonly string[], wanted: Pull = {}, options: CallOptions = {}): Promise<Leased[]> {
+    return (await this.settleAndPull(topics, {}, wanted, options)).messages;
+  }
+
+  /**
+   * Acks and nacks earlier messages of these topics, and leases ready messages, in one request. The bridge settles at
+   * once, even if the pull fails. A repeated ack is answered `acked` again, and a repeated nack `stale`.
+   */
+  async settleAndPull(
+    topics: string | readonly string[],
+    { ack, nack }: ToSettle,
+    wanted: Pull = {},
+    options: CallOptions = {},
+  ): Promise<Pulled> {
     const body = { ...wanted, max: wanted.max ?? 1 };
-    const answer =
-      typeof topics === "string"
-        ? await this.api.POST("/v1/topics/{topic}/pull", {
-            params: { path: { topic: topics } },
-            body,
-            signal: options.signal ?? null,
-          })
-        : await this.api.POST("/v1/pull", { body: { ...body, topics: [...topics] }, signal: options.signal ?? null });
-    return given(answer).messages;
+    const signal = options.signal ?? null;
+    const nacks = nack?.map(({ leased, ...how }) => ({ topic: leased.topic, receipt: leased.receipt, ...how }));
+    if (typeof topics === "string") {
+      const settled = {
+        ...(ack && { ack: ack.map(({ receipt }) => receipt) }),
+        ...(nacks && { nack: nacks.map(({ topic: _, ...how }) => how) }),
+      };
+      const params = { path: { topic: topics } };
+      return given(await this.api.POST("/v1/topics/{topic}/pull", { params, body: { ...body, ...settled }, signal }));
+    }
+    const settled = {
+      ...(ack && { ack: ack.map(({ topic, receipt }) => ({ topic, receipt })) }),
+      ...(nacks && { nack: nacks }),
+    };
+    return given(await this.api.POST("/v1/pull", { body: { ...body, ...settled, topics: [...topics] }, signal }));
   }
 
   /** Ends a leased message. 409 `lease-ended`: the lease is over, and the message may be delivered again. */

@@ -1,9 +1,10 @@
 /** Consumes topics: pulls as many messages as there are free places, and settles each by the handler's outcome. */
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { ProblemError, RetryLater, UnexpectedAnswerError } from "./errors.js";
+import { DelaybridgeError, ProblemError, RetryLater, UnexpectedAnswerError } from "./errors.js";
 import { HeldLease } from "./held_lease.js";
 import type { Leased, Leases } from "./leases.js";
+import { NextPull } from "./next_pull.js";
 
 /** `signal` is aborted when the lease is lost: the message is then delivered again, so stop the work on it. */
 export type Handler = (message: Leased, context: { signal: AbortSignal }) => unknown;
@@ -21,6 +22,8 @@ export interface ConsumerOptions {
 
 const MOST_PULLED = 100;
 const WAIT = "20s";
+const WAIT_WITH_ACKS = "500ms"; // the results of the acks come with the answer
+const LIMIT_WITH_ACKS_MS = 5_000;
 const PAUSE_MS = 1_000;
 const LONGEST_REASON = 500;
 
@@ -33,6 +36,7 @@ export class Consumer {
   readonly #signal: AbortSignal;
   readonly #onError: (error: unknown, message?: Leased) => void;
   readonly #running = new Set<Promise<void>>();
+  readonly #nextPull = new NextPull();
 
   constructor(client: Leases, topics: string | readonly string[], handler: Handler, options: ConsumerOptions) {
     this.#client = client;
@@ -54,9 +58,9 @@ export class Consumer {
   async run(): Promise<void> {
     try {
       while (!this.#signal.aborted) {
-        const free = this.#concurrency - this.#running.size;
-        if (free === 0) {
-          await Promise.race(this.#running);
+        const free = this.#concurrency - this.#running.size + this.#nextPull.size;
+        if (free <= 0) {
+          await this.#nextPull.wait(this.#running);
           continue;
         }
         for (const message of await this.#pull(Math.min(free, MOST_PULLED))) {
@@ -65,25 +69,53 @@ export class Consumer {
         }
       }
     } finally {
+      for (const ack of this.#nextPull.start()) {
+        ack.end(undefined);
+      }
       await Promise.all(this.#running);
     }
   }
 
   async #pull(max: number): Promise<Leased[]> {
     try {
-      const wanted = { max, wait: WAIT, lease: this.#leaseMs };
-      return await this.#client.pull(this.#topics, wanted, { signal: this.#signal });
+      return await this.#pulled(max);
     } catch (error) {
       if (this.#signal.aborted) {
         return [];
       }
-      const refused = error instanceof ProblemError || error instanceof UnexpectedAnswerError;
-      if (refused && error.status < 500 && error.status !== 429) {
+      if (isRefused(error)) {
         throw error;
       }
       this.#onError(error);
       await sleep(PAUSE_MS, undefined, { signal: this.#signal }).catch(() => {});
       return [];
+    }
+  }
+
+  async #pulled(max: number): Promise<Leased[]> {
+    const acks = this.#nextPull.start();
+    const wanted = { max, wait: WAIT, lease: this.#leaseMs };
+    if (acks.length === 0) {
+      return this.#client.pull(this.#topics, wanted, { signal: this.#signal });
+    }
+    const results: (string | undefined)[] = [];
+    try {
+      const ack = acks.map(({ message }) => message);
+      const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(LIMIT_WITH_ACKS_MS)]);
+      const briefly = { ...wanted, wait: WAIT_WITH_ACKS };
+      const pulled = await this.#client.settleAndPull(this.#topics, { ack }, briefly, { signal });
+      results.push(...(pulled.acked ?? []).map(({ result }) => result));
+      return pulled.messages;
+    } catch (error) {
+      if (!isRefused(error)) {
+        throw error;
+      }
+      this.#nextPull.refuse(); // the bridge may be too old
+      return [];
+    } finally {
+      acks.forEach((ack, at) => {
+        ack.end(results[at]);
+      });
     }
   }
 
@@ -96,7 +128,7 @@ export class Consumer {
         throw lease.signal.reason;
       }
       if (failure === undefined) {
-        await this.#client.ack(message);
+        await this.#ack(message);
       } else {
         this.#onError(failure.error, message);
         await this.#client.nack(message, outcome(failure.error));
@@ -108,6 +140,15 @@ export class Consumer {
     }
   }
 
+  async #ack(message: Leased): Promise<void> {
+    const result = await this.#nextPull.ack(message);
+    if (result === undefined) {
+      await this.#client.ack(message);
+    } else if (result !== "acked") {
+      throw new DelaybridgeError(`the ack of ${message.id} of ${message.topic} was answered ${result}`);
+    }
+  }
+
   async #failureOf(message: Leased, lease: HeldLease): Promise<{ error: unknown } | undefined> {
     try {
       await this.#handler(message, { signal: lease.signal });
@@ -116,6 +157,11 @@ export class Consumer {
       return { error };
     }
   }
+}
+
+function isRefused(error: unknown): boolean {
+  const isAnswer = error instanceof ProblemError || error instanceof UnexpectedAnswerError;
+  return isAnswer && error.status < 500 && error.status !== 429;
 }
 
 function outcome(error: unknown): { reason: string; delay?: number | string } {

@@ -7,7 +7,9 @@ type Schemas = components["schemas"];
 export type Duration = number | string;
 export type Message = Schemas["MessageOut"];
 export type Leased = Schemas["LeasedOut"];
-export type Pull = Omit<Schemas["PullRequest"], "max"> & { max?: number };
+export type Pull = Omit<Schemas["PullRequest"], "max" | "ack" | "nack"> & { max?: number };
+/** The messages of a pull, and what became of the leases that it settled. */
+export type Pulled = Schemas["PulledOut"];
 
 export interface CallOptions {
   signal?: AbortSignal | undefined;
@@ -16,8 +18,20 @@ export interface CallOptions {
 /** Names a leased message: its topic, its id, and the receipt of this lease. */
 export type LeaseOf = Pick<Leased, "topic" | "id" | "receipt">;
 
+/** What a pull settles: messages to ack, and messages to give back. */
+export interface ToSettle {
+  ack?: readonly LeaseOf[];
+  nack?: readonly { leased: LeaseOf; delay?: Duration; reason?: string }[];
+}
+
 export interface Leases {
   pull(topics: string | readonly string[], wanted?: Pull, options?: CallOptions): Promise<Leased[]>;
+  settleAndPull(
+    topics: string | readonly string[],
+    settled: ToSettle,
+    wanted?: Pull,
+    options?: CallOptions,
+  ): Promise<Pulled>;
   ack(leased: LeaseOf, options?: CallOptions): Promise<Message>;
   nack(leased: LeaseOf, wanted?: { delay?: Duration; reason?: string }, options?: CallOptions): Promise<Message>;
   extend(leased: LeaseOf, lease: Duration, options?: CallOptions): Promise<Message>;

@@ -3,7 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type ConsumerOptions, type Handler, type Leased, RetryLater } from "../src/index.js";
+import { Consumer } from "../src/consumer.js";
+import { type ConsumerOptions, type Handler, type Leased, type LeaseOf, RetryLater } from "../src/index.js";
+import type { Leases } from "../src/leases.js";
 import { client, freshTopic } from "./bridge.js";
 
 /** Consumes until the handler calls `stop`. Returns the failures that were told. */
@@ -127,4 +129,92 @@ test("a wrong option is refused before the first pull", async () => {
     client.consume("t", () => {}, { leaseMs: 10 }),
     /leaseMs is 10; it must be at least 1000/,
   );
+});
+
+test("an ack goes along with the next pull, and the last one by itself", async () => {
+  const topic = freshTopic();
+  await client.sendMany(
+    topic,
+    Array.from({ length: 5 }, (_, n) => ({ id: `m-${n}`, body: n })),
+  );
+  const [pulls, acks]: [(readonly LeaseOf[])[], string[]] = [[], []];
+  const watched: Leases = {
+    pull: (...call) => {
+      pulls.push([]);
+      return client.pull(...call);
+    },
+    settleAndPull: (topics, settled, ...call) => {
+      pulls.push(settled.ack ?? []);
+      return client.settleAndPull(topics, settled, ...call);
+    },
+    ack: (leased, ...call) => {
+      acks.push(leased.id);
+      return client.ack(leased, ...call);
+    },
+    nack: (...call) => client.nack(...call),
+    extend: (...call) => client.extend(...call),
+  };
+  const end = new AbortController();
+  const seen: string[] = [];
+
+  await new Consumer(
+    watched,
+    topic,
+    (message) => {
+      if (seen.push(message.id) === 5) end.abort();
+    },
+    { signal: end.signal },
+  ).run();
+
+  assert.deepEqual(
+    pulls.map((ack) => ack.map(({ id }) => id)),
+    [[], ...seen.slice(0, 4).map((id) => [id])],
+  );
+  assert.deepEqual(acks, [seen[4]]);
+  const { data } = await client.api.GET("/v1/topics/{topic}", { params: { path: { topic } } });
+  assert.equal(data?.counts.acked, 5);
+});
+
+test("an ack that its pull could not make is sent by itself", async () => {
+  const topic = freshTopic();
+  await client.send(topic, { id: "m-1", body: 1 });
+  const acks: string[] = [];
+  const failing: Leases = {
+    pull: (...call) => client.pull(...call),
+    settleAndPull: async () => {
+      end.abort();
+      throw new Error("no answer");
+    },
+    ack: (leased, ...call) => {
+      acks.push(leased.id);
+      return client.ack(leased, ...call);
+    },
+    nack: (...call) => client.nack(...call),
+    extend: (...call) => client.extend(...call),
+  };
+  const end = new AbortController();
+
+  await new Consumer(failing, topic, () => {}, { signal: end.signal }).run();
+
+  assert.deepEqual(acks, ["m-1"]);
+  assert.equal((await client.lookUp(topic, "m-1")).state, "acked");
+});
+
+test("a pull settles earlier messages of several topics", async () => {
+  const [one, other] = [freshTopic(), freshTopic()];
+  await client.send(one, { id: "done", body: 1 });
+  await client.send(other, { id: "failed", body: 1 });
+  const [done] = await client.pull(one, { wait: "20s" });
+  const [failed] = await client.pull(other, { wait: "20s" });
+  assert.ok(done && failed);
+
+  const settled = { ack: [done], nack: [{ leased: failed, delay: "1h", reason: "the shop is closed" }] };
+  const pulled = await client.settleAndPull([one, other], settled);
+
+  assert.deepEqual(pulled, {
+    messages: [],
+    acked: [{ id: "done", result: "acked" }],
+    nacked: [{ id: "failed", result: "nacked" }],
+  });
+  assert.equal((await client.lookUp(other, "failed")).reason, "the shop is closed");
 });
