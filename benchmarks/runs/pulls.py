@@ -20,10 +20,11 @@ from benchmarks.errors import BenchError
 from benchmarks.figures import curve, percentiles
 
 SAYS = (
-    "`64 connections`, `4 connections`: each pulls one message and acknowledges it, again and again. The messages are "
-    "ready before. The figure is acknowledged messages a second. `late`: an open loop sends 500 messages a second with "
-    "random delays of 1-5 s. Four consumers pull up to 10 messages at a time, wait for the first and acknowledge all "
-    "in one request. Lateness is the moment when a consumer has the message, minus its `due_at`."
+    "`64 connections`, `4 connections`: each pulls one message and acknowledges it, again and again. `acks along`: "
+    "each pull acknowledges an earlier message, as our clients' consumers do. The messages are ready before. The "
+    "figure is acknowledged messages a second. `late`: an open loop sends 500 messages a second with random delays of "
+    "1-5 s. Four consumers pull up to 10 messages at a time, wait for the first and acknowledge all in one request. "
+    "Lateness is the moment when a consumer has the message, minus its `due_at`."
 )
 CONNECTIONS: Final = (64, 4)
 _BATCH: Final = 100
@@ -33,33 +34,37 @@ _SENDERS: Final = 32
 _LEAST_MS: Final = 1_000
 _PATIENCE_S: Final = 30.0
 _LOOK_S: Final = 0.05
+How = Callable[[Api, str, list[str]], Awaitable[int]]
+"""Takes one message. The list has the receipts of messages that are taken and not acknowledged."""
 
 
 async def run(bench: Bench) -> None:
     for connections in CONNECTIONS:
-        with bench.attempt(f"pulls {connections} connections"):
-            await bench.stack.fresh()
-            await _one_at_a_time(bench, connections)
+        for how, ending in ((_by_two_calls, ""), (_by_one_call, " acks along")):
+            name = f"pulls {connections} connections{ending}"
+            with bench.attempt(name):
+                await bench.stack.fresh()
+                await _one_at_a_time(bench, connections, name, how)
     with bench.attempt("pulls late"):
         await bench.stack.fresh()
         await _lateness(bench)
 
 
-async def _one_at_a_time(bench: Bench, connections: int) -> None:
-    name = f"pulls {connections} connections"
+async def _one_at_a_time(bench: Bench, connections: int, name: str, how: How) -> None:
     topic = bench.topic(name.replace(" ", "-"))
     async with client.opened(bench.stack.http_url, connections=connections) as api:
         for _ in range(bench.size.pulled // _BATCH):
             await api.send_batch(topic, [{"body": BODY}] * _BATCH)
         left = bench.size.pulled // _BATCH * _BATCH
+        receipts: list[str] = []
 
         async def take() -> int:
             nonlocal left
             if not left:
                 return 0
-            taken, _ = await _take(api, topic, 1)
-            left -= len(taken)
-            return len(taken)
+            acked = await how(api, topic, receipts)
+            left -= acked
+            return acked
 
         await loops.closed_loop(connections, bench.size.warm_s / 2, take)
         before, before_left, began_s = bench.stack.cpu_s(), left, time()
@@ -73,6 +78,21 @@ async def _one_at_a_time(bench: Bench, connections: int) -> None:
         done = before_left - left
         bench.add(name, done / (time() - began_s), "messages/s")
         bench.add_cpu(name, before, done)
+
+
+async def _by_two_calls(api: Api, topic: str, _: list[str]) -> int:
+    return len((await _take(api, topic, 1))[0])
+
+
+async def _by_one_call(api: Api, topic: str, receipts: list[str]) -> int:
+    """Acknowledges a message of `receipts`, and pulls another one, whose receipt it adds. Returns how many it
+    acknowledged."""
+    ack = [receipts.pop()] if receipts else []
+    pulled = await api.ask(f"/v1/topics/{topic}/pull", {"wait": "500ms", "lease": "30s", "ack": ack})
+    if any(one["result"] != "acked" for one in pulled["acked"]):
+        raise BenchError(f"a pull was answered {pulled}")
+    receipts += [message["receipt"] for message in pulled["messages"]]
+    return len(pulled["acked"])
 
 
 async def _lateness(bench: Bench) -> None:
