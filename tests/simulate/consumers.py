@@ -35,8 +35,9 @@ class SpoilingPuller(Puller):
         spoiled: float,
         lease_ms: tuple[int, int] = (1_500, 6_000),
         waits: float = 0.7,
+        along: bool = False,
     ) -> None:
-        super().__init__(api, topic, history, policies, random)
+        super().__init__(api, topic, history, policies, random, along=along)
         self._spoiled = spoiled
         self._lease_ms = lease_ms
         self._waits = waits

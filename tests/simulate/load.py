@@ -124,8 +124,8 @@ class Load:
     def consumers(self) -> Iterator[Coroutine[Any, Any, None]]:
         """Yields all that consumes. Each goes on for ever."""
         mix = self._mix
-        for topic in mix.of((*PULLED, *PULLED, CHANGED_PULLED, REMOVED)):
-            yield self._puller(topic, self._history, spoiled=mix.spoiled)
+        for number, topic in enumerate(mix.of((*PULLED, *PULLED, CHANGED_PULLED, REMOVED))):
+            yield self._puller(topic, self._history, spoiled=mix.spoiled, along=number % 2 == 1)
         for topic in mix.of((SLOW, SLOW)):
             yield self._puller(topic, self._history, spoiled=0.6)
         for topic in mix.of((ONCE,)):
@@ -137,10 +137,13 @@ class Load:
         if TICKED in mix.topics:
             yield self._ticks.consume()
 
-    def _puller(self, topic: str, history: History, *, spoiled: float) -> Coroutine[Any, Any, None]:
+    def _puller(
+        self, topic: str, history: History, *, spoiled: float, along: bool = False
+    ) -> Coroutine[Any, Any, None]:
         lease_ms, waits = self._mix.lease_ms, self._mix.waits
+        api, policies, random = self._api, self._policies, self._random
         puller = SpoilingPuller(
-            self._api, topic, history, self._policies, self._random, spoiled=spoiled, lease_ms=lease_ms, waits=waits
+            api, topic, history, policies, random, spoiled=spoiled, lease_ms=lease_ms, waits=waits, along=along
         )
         return puller.run()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -26,9 +27,13 @@ Pulled = dict[str, Any]
 
 
 class Puller:
-    """Consumes over HTTP."""
+    """Consumes over HTTP. `along`: each pull takes the acks of the messages before it along."""
 
-    def __init__(self, api: Api, topic: str, history: History, policies: Policies, random: Random) -> None:
+    def __init__(
+        self, api: Api, topic: str, history: History, policies: Policies, random: Random, *, along: bool = False
+    ) -> None:
+        self._along = along
+        self._acks: list[Pulled] = []
         self._api = api
         self._policies = policies
         self._topic = topic
@@ -39,11 +44,15 @@ class Puller:
         """Pulls for ever. A message without an ack or a nack is redelivered when its lease ends."""
         while True:
             asked_ms, pause, wanted = now_ms(), self._policies.pause_of(self._topic), self._wanted()
-            response = await self._api.call("POST", f"/v1/topics/{self._topic}/pull", wanted)
+            acks = {"ack": [one["receipt"] for one in self._acks]} if self._acks else {}
+            response = await self._api.call("POST", f"/v1/topics/{self._topic}/pull", {**wanted, **acks})
             if response is None or response.status_code >= 500:
-                await self._api.pause()
+                await self._api.pause()  # the next pull repeats the acks
                 continue
-            pulled: list[Pulled] = response.raise_for_status().json()["messages"]
+            answer = response.raise_for_status().json()
+            self._note_acks(self._acks, answer.get("acked", ()))
+            self._acks.clear()
+            pulled: list[Pulled] = answer["messages"]
             for one in pulled:
                 self._history.note(
                     one["body"],
@@ -77,14 +86,20 @@ class Puller:
         await self._ack(acked)
 
     async def _ack(self, pulled: list[Pulled]) -> None:
-        """Acks messages together, until that is answered."""
+        """Acks messages together, until that is answered, or leaves that to the next pull."""
         if not pulled:
             return
         for one in pulled:
             self._history.note(one["body"], What.ACKING)
+        if self._along:
+            self._acks += pulled
+            return
         receipts = [one["receipt"] for one in pulled]
         response = await self._api.insist("POST", f"/v1/topics/{self._topic}/ack", {"receipts": receipts})
-        for one, result in zip(pulled, response.raise_for_status().json()["results"], strict=True):
+        self._note_acks(pulled, response.raise_for_status().json()["results"])
+
+    def _note_acks(self, acked: list[Pulled], results: Sequence[Mapping[str, str]]) -> None:
+        for one, result in zip(acked, results, strict=True):
             if result["result"] == "acked":
                 self._history.note(one["body"], What.ACKED)
 
