@@ -55,12 +55,15 @@ async def settle(settling: Settling, to_settle: ToSettle) -> Settlements:
         Unavailable: a server did not answer for some of the leases. The others are settled.
     """
 
+    one_topic = asyncio.Lock()  # a nack reads bodies, so the bodies of several topics might need much memory
+
     async def ack(topic: str, texts: Sequence[str]) -> list[SettledLease]:
         results = await settling.ack_receipts(topic, texts)
         return [SettledLease(id=one.id, result=_OF_VERDICT[one.verdict]) for one in results]
 
     async def nack(topic: str, wanted: Sequence[Nack]) -> list[SettledLease]:
-        results = await settling.nack_receipts(topic, wanted)
+        async with one_topic:
+            results = await settling.nack_receipts(topic, wanted)
         return [
             SettledLease(id=_id_in(one.receipt or ""), result=_of_nack(result))
             for one, result in zip(wanted, results, strict=True)

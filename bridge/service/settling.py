@@ -5,7 +5,7 @@ A receipt names one lease, so a late call cannot settle a message that has been 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, assert_never
 
 from bridge.metrics.messages import DEAD, acked
@@ -19,6 +19,7 @@ from bridge.service.protocol.steps import Result, named
 from bridge.service.protocol.succession import Succession
 from bridge.service.pulling.unacked_leases import UnackedLeases
 from bridge.service.reading.lookup import Lookup
+from bridge.service.reading.portions import portions
 from bridge.store.messages.outcomes import Outcome, read_envelope
 from bridge.store.messages.verdicts import BuryVerdict, ExtendVerdict, NackVerdict
 
@@ -119,24 +120,36 @@ class Settling:
         nack = Nack(receipt=receipt, delay_ms=delay_ms, reason=reason)
         return await self._nack_one(message, nack, counted=True)
 
-    async def nack_receipts(self, topic: str, nacks: Sequence[Nack]) -> list[Message | BridgeError]:
-        """Nacks several messages as `nack` does, each by its receipt, in one batch. Returns for each, in order, the
-        message or the error that `nack` would raise. A receipt that is given twice has the error of an ended lease the
-        second time.
+    async def nack_receipts(self, topic: str, nacks: Sequence[Nack]) -> list[Record | BridgeError]:
+        """Nacks several messages as `nack` does, each by its receipt, in batches of limited bytes. Returns for each, in
+        order, the record or the error that `nack` would raise. A receipt that is given twice has the error of an ended
+        lease the second time.
 
         Raises:
-            StoreUnavailable: nothing was nacked, as Redis did not answer the first question.
+            StoreUnavailable: some messages may be nacked.
         """
-        results: dict[int, Message | BridgeError] = {}
+        results: dict[int, Record | BridgeError] = {}
         leases: dict[int, receipts.Receipt] = {}
         for at, nack in enumerate(nacks):
             try:
                 leases[at] = receipts.read(nack.receipt or "")
             except InvalidRequest as error:
                 results[at] = error
+        weighed = await self._store.run([self._records.weigh(topic, lease.id) for lease in leases.values()])
+        given: set[str] = set()
+        for portion in portions([outcome.extra for outcome in weighed]):
+            results |= await self._nack_portion(topic, nacks, dict([*leases.items()][portion]), given)
+        return [results[at] for at in range(len(nacks))]
+
+    async def _nack_portion(
+        self, topic: str, nacks: Sequence[Nack], leases: Mapping[int, receipts.Receipt], given: set[str]
+    ) -> dict[int, Record | BridgeError]:
+        """Nacks messages whose bodies fit in memory together. Returns the results without the bodies. `leases` and the
+        results: by the index of the nack. `given`: ids of the messages that the call has nacked; this method adds to
+        them."""
+        results: dict[int, Record | BridgeError] = {}
         found = await self._lookup.get_many(topic, [lease.id for lease in leases.values()])
         leased: dict[int, Message] = {}
-        given: set[str] = set()
         for (at, lease), message in zip(leases.items(), found, strict=True):
             if message is None:
                 results[at] = _not_found(topic, lease.id)
@@ -147,8 +160,9 @@ class Settling:
                 results[at] = _stale(message.record, nacks[at].receipt)
         outcomes = await self._nack([(message, nacks[at]) for at, message in leased.items()], topic)
         for (at, message), outcome in zip(leased.items(), outcomes, strict=True):
-            results[at] = _nacked(message, nacks[at].receipt, outcome)
-        return [results[at] for at in range(len(nacks))]
+            nacked = _nacked(message, nacks[at].receipt, outcome)
+            results[at] = nacked if isinstance(nacked, BridgeError) else nacked.record
+        return results
 
     async def nack_leased(self, leased: Leased, *, delay_ms: int, reason: str | None, counted: bool = True) -> Message:
         """Nacks a message that the caller has just leased, and returns it. Publishes the successor with the body in
