@@ -87,12 +87,12 @@ export interface paths {
          *
          *     `ack` and `nack` settle earlier messages of the topic, so a consumer of single messages needs one request for each.
          *     They take effect before the pull, so neither its wait nor a failure nor a client that disconnects prevents that.
-         *     `acked` and `nacked` have one result for each receipt, in order: `acked` or `nacked`; `stale` (the lease or the
-         *     message has ended); `unknown` (no such message, or not a receipt). A message nacked with a delay of 0 may come in
-         *     the same answer.
+         *     `acked` and `nacked` have one result for each receipt, in order: `acked`; `nacked` (also if the message became a
+         *     dead letter); `stale` (the lease or the message has ended); `unknown` (no such message, or not a receipt). A message
+         *     nacked with a delay of 0 may come in the same answer.
          *
-         *     503: no message was handed out. The acks and nacks may have taken effect, so send them again. A repeated ack is
-         *     answered `acked`, and a repeated nack `stale`.
+         *     Any answer but 200: no message was handed out. The acks and nacks may have taken effect, or not, so send them again.
+         *     A repeated ack is answered `acked`, and a repeated nack `stale`.
          */
         post: operations["pull"];
         delete?: never;
