@@ -4,9 +4,20 @@ import { randomUUID } from "node:crypto";
 import createClient, { type Client as OpenApiClient } from "openapi-fetch";
 import { Consumer, type ConsumerOptions, type Handler } from "./consumer.js";
 import { InvalidArgumentError } from "./errors.js";
-import type { CallOptions, Duration, Leased, LeaseOf, Leases, Message, Pull, Pulled, ToSettle } from "./leases.js";
+import type {
+  CallOptions,
+  Duration,
+  Leased,
+  LeaseOf,
+  Leases,
+  Message,
+  Pull,
+  Pulled,
+  PullOptions,
+  ToSettle,
+} from "./leases.js";
 import type { components, paths } from "./schema.js";
-import { transport } from "./transport.js";
+import { type Retries, transport } from "./transport.js";
 
 type Schemas = components["schemas"];
 /** A date, an RFC 3339 text with an offset, or Unix milliseconds. */
@@ -32,12 +43,14 @@ export class Client implements Leases {
    * A failure is thrown, so `data` is always there: `(await client.api.GET("/v1/overview")).data`.
    */
   readonly api: OpenApiClient<paths>;
+  readonly #retries: Retries;
 
   constructor(options: ClientOptions) {
+    this.#retries = { most: options.retries ?? 5, timeoutMs: options.timeoutMs ?? 30_000 };
     this.api = createClient<paths>({
       baseUrl: address(options.url),
       headers: options.token ? { authorization: `Bearer ${options.token}` } : {},
-      fetch: transport({ most: options.retries ?? 5, timeoutMs: options.timeoutMs ?? 30_000 }),
+      fetch: transport(this.#retries),
     });
   }
 
@@ -105,10 +118,13 @@ export class Client implements Leases {
     topics: string | readonly string[],
     { ack, nack }: ToSettle,
     wanted: Pull = {},
-    options: CallOptions = {},
+    options: PullOptions = {},
   ): Promise<Pulled> {
     const body = { ...wanted, max: wanted.max ?? 1 };
-    const signal = options.signal ?? null;
+    const call = {
+      signal: options.signal ?? null,
+      fetch: transport({ ...this.#retries, most: options.retries ?? this.#retries.most }),
+    };
     const nacks = nack?.map(({ leased, ...how }) => ({ topic: leased.topic, receipt: leased.receipt, ...how }));
     if (typeof topics === "string") {
       const settled = {
@@ -116,13 +132,13 @@ export class Client implements Leases {
         ...(nacks && { nack: nacks.map(({ topic: _, ...how }) => how) }),
       };
       const params = { path: { topic: topics } };
-      return given(await this.api.POST("/v1/topics/{topic}/pull", { params, body: { ...body, ...settled }, signal }));
+      return given(await this.api.POST("/v1/topics/{topic}/pull", { params, body: { ...body, ...settled }, ...call }));
     }
     const settled = {
       ...(ack && { ack: ack.map(({ topic, receipt }) => ({ topic, receipt })) }),
       ...(nacks && { nack: nacks }),
     };
-    return given(await this.api.POST("/v1/pull", { body: { ...body, ...settled, topics: [...topics] }, signal }));
+    return given(await this.api.POST("/v1/pull", { body: { ...body, ...settled, topics: [...topics] }, ...call }));
   }
 
   /** Ends a leased message. 409 `lease-ended`: the lease is over, and the message may be delivered again. */

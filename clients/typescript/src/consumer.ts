@@ -23,7 +23,6 @@ export interface ConsumerOptions {
 const MOST_PULLED = 100;
 const WAIT = "20s";
 const WAIT_WITH_ACKS = "500ms"; // the results of the acks come with the answer
-const LIMIT_WITH_ACKS_MS = 5_000;
 const PAUSE_MS = 1_000;
 const LONGEST_REASON = 500;
 
@@ -101,9 +100,9 @@ export class Consumer {
     const results: (string | undefined)[] = [];
     try {
       const ack = acks.map(({ message }) => message);
-      const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(LIMIT_WITH_ACKS_MS)]);
       const briefly = { ...wanted, wait: WAIT_WITH_ACKS };
-      const pulled = await this.#client.settleAndPull(this.#topics, { ack }, briefly, { signal });
+      const once = { signal: this.#signal, retries: 0 }; // a failed ack is sent by itself, without the pull's pauses
+      const pulled = await this.#client.settleAndPull(this.#topics, { ack }, briefly, once);
       results.push(...(pulled.acked ?? []).map(({ result }) => result));
       return pulled.messages;
     } catch (error) {

@@ -13,6 +13,6 @@ export {
   UnreachableError,
   WebhookError,
 } from "./errors.js";
-export type { CallOptions, Duration, Leased, LeaseOf, Message, Pull, Pulled, ToSettle } from "./leases.js";
+export type { CallOptions, Duration, Leased, LeaseOf, Message, Pull, Pulled, PullOptions, ToSettle } from "./leases.js";
 export type { components, operations, paths } from "./schema.js";
 export { type Callback, verifyCallback } from "./webhooks.js";

@@ -15,6 +15,11 @@ export interface CallOptions {
   signal?: AbortSignal | undefined;
 }
 
+export interface PullOptions extends CallOptions {
+  /** How often the request is repeated. Default: as the client's other requests. */
+  retries?: number | undefined;
+}
+
 /** Names a leased message: its topic, its id, and the receipt of this lease. */
 export type LeaseOf = Pick<Leased, "topic" | "id" | "receipt">;
 
@@ -30,7 +35,7 @@ export interface Leases {
     topics: string | readonly string[],
     settled: ToSettle,
     wanted?: Pull,
-    options?: CallOptions,
+    options?: PullOptions,
   ): Promise<Pulled>;
   ack(leased: LeaseOf, options?: CallOptions): Promise<Message>;
   nack(leased: LeaseOf, wanted?: { delay?: Duration; reason?: string }, options?: CallOptions): Promise<Message>;

@@ -178,10 +178,11 @@ test("an ack goes along with the next pull, and the last one by itself", async (
 test("an ack that its pull could not make is sent by itself", async () => {
   const topic = freshTopic();
   await client.send(topic, { id: "m-1", body: 1 });
-  const acks: string[] = [];
+  const [acks, retries]: [string[], unknown[]] = [[], []];
   const failing: Leases = {
     pull: (...call) => client.pull(...call),
-    settleAndPull: async () => {
+    settleAndPull: async (_topics, _settled, _wanted, options) => {
+      retries.push(options?.retries);
       end.abort();
       throw new Error("no answer");
     },
@@ -197,6 +198,7 @@ test("an ack that its pull could not make is sent by itself", async () => {
   await new Consumer(failing, topic, () => {}, { signal: end.signal }).run();
 
   assert.deepEqual(acks, ["m-1"]);
+  assert.deepEqual(retries, [0]);
   assert.equal((await client.lookUp(topic, "m-1")).state, "acked");
 });
 

@@ -64,6 +64,13 @@ test("Retry-After is heeded", async () => {
   assert.ok(performance.now() - began >= 990);
 });
 
+test("a pull without retries is tried once", async () => {
+  const once = (client: Client) => client.settleAndPull("t", { ack: [] }, {}, { retries: 0 });
+  for (const failure of [refuse(429, { "retry-after": "1" }), refuse(503), breakOff]) {
+    await bodies([failure], (client) => assert.rejects(once(client)));
+  }
+});
+
 test("a wait of more than a minute is left to the caller", async () => {
   await bodies([refuse(503, { "retry-after": "61" })], (client) =>
     assert.rejects(client.send("t", {}), { status: 503 }),
