@@ -105,6 +105,12 @@ def test_sync_consumer_sends_the_ack_of_a_failed_pull_by_itself() -> None:
     assert bridge.calls == CALLS
 
 
+def test_sync_consumer_sends_an_ack_without_a_result_by_itself() -> None:
+    bridge = Bridge(answer({"messages": [leased(2)]}))
+    assert handle_three_without_asyncio(bridge) == (3, 0)
+    assert bridge.calls[:3] == CALLS[:3]
+
+
 REFUSED = [*CALLS[:4], ("ack", ["r-2"]), ("pull", []), ("ack", ["r-3"])]
 
 

@@ -49,9 +49,10 @@ def consume(
                     raise
                 continue
             failed = 0
-            for message, acked in zip(handled, pulled.acked, strict=True):
+            for message, acked in zip(handled, pulled.acked, strict=False):
                 _note(message, acked.result, reports)
-            handled.clear()
+            del handled[: len(pulled.acked)]
+            _ack_all(sender, handled, reports)
             reports.pulled(len(pulled))
             handled += [message for message in pulled if _is_handled(sender, terms, handle, message, reports)]
             if not takes_acks:
