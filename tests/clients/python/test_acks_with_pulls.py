@@ -158,6 +158,37 @@ async def test_ack_of_a_consumer_without_further_messages_has_its_result_soon(cl
         assert consumer.counts.acked == 1
 
 
+class Emptied(Bridge):
+    """A bridge that has ten messages. Its later pulls have no answer; `emptied` is set when the first of them comes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.emptied = asyncio.Event()
+
+    async def answer_in_time(self, request: httpx2.Request) -> httpx2.Response:
+        response = self.answer(request)
+        if self.taken > 10 and self.calls[-1][0] == "pull":
+            self.emptied.set()
+            await asyncio.Event().wait()
+        return response
+
+    def client(self) -> Client:
+        return Client("http://bridge.test", transport=httpx2.MockTransport(self.answer_in_time))
+
+
+async def test_ack_waits_for_no_pull_while_another_message_waits() -> None:
+    bridge = Emptied()
+    async with (
+        asyncio.timeout(60),
+        bridge.client() as client,
+        client.consumer("orders", concurrency=10) as consumer,
+    ):
+        for _ in range(9):
+            async with await anext(consumer):
+                pass
+        assert consumer.counts.acked == 9
+
+
 async def test_explicit_ack_is_sent_by_itself() -> None:
     bridge = Bridge()
     async with bridge.client() as client, client.consumer("orders", concurrency=1) as consumer:

@@ -40,7 +40,7 @@ class Consumer:
         self._held: set[Delivery] = set()
         self._arrived: asyncio.Queue[Delivery | None] = asyncio.Queue()
         self._place_is_free = asyncio.Event()
-        self._next_pull = NextPull(self._place_is_free)
+        self._next_pull = NextPull(self._place_is_free, self._arrived)
         self._pulling: asyncio.Task[None] | None = None
 
     @property

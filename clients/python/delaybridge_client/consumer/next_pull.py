@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from delaybridge_client.values.message import LeasedMessage, SettledLease
 
@@ -15,12 +15,15 @@ _Ack = tuple[LeasedMessage, "asyncio.Future[str | None]"]
 
 class NextPull:
     """The acks for the next pull. A pull takes acks along only if they are what it waits for: all places are taken, and
-    each ack frees one. So no ack waits for a pull that is in flight, or for a pull that does not come."""
+    each ack frees one. So no ack waits for a pull that is in flight, or for a pull that does not come. Nor does an ack
+    wait while another message waits for its handler: a handler of one message after the other would stand still."""
 
-    def __init__(self, wake: asyncio.Event) -> None:
-        """`wake`: the event that the pull waits for while all places are taken."""
+    def __init__(self, wake: asyncio.Event, arrived: asyncio.Queue[Any]) -> None:
+        """`wake`: the event that the pull waits for while all places are taken. `arrived`: the messages that wait for
+        their handler."""
         self.acks: list[_Ack] = []
         self._wake = wake
+        self._arrived = arrived
         self._follows = self._refused = False
 
     def wait(self) -> None:
@@ -47,9 +50,9 @@ class NextPull:
                 verdict.set_result(results[at].result if at < len(results) else None)
 
     async def ack(self, message: LeasedMessage) -> str | None:
-        """Acks the message with the next pull, and returns the bridge's verdict. None: no pull follows at once, or it
-        failed, so the caller acks the message itself."""
-        if not self._follows or len(self.acks) == _MOST:
+        """Acks the message with the next pull, and returns the bridge's verdict. None: the ack waits for no pull, or
+        its pull failed, so the caller acks the message itself."""
+        if not self._follows or not self._arrived.empty() or len(self.acks) == _MOST:
             return None
         verdict: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self.acks.append((message, verdict))
