@@ -189,6 +189,27 @@ async def test_ack_waits_for_no_pull_while_another_message_waits() -> None:
         assert consumer.counts.acked == 9
 
 
+async def test_ack_of_a_cancelled_task_is_still_sent() -> None:
+    bridge = Emptied()
+    bridge.taken = 9
+
+    async def handle_one() -> None:
+        async with (
+            bridge.client() as client,
+            client.consumer("orders", concurrency=1) as consumer,
+            await anext(consumer),
+        ):
+            pass
+
+    async with asyncio.timeout(60):
+        handling = asyncio.create_task(handle_one())
+        await bridge.emptied.wait()
+        handling.cancel()
+        await asyncio.wait((handling,))
+    assert handling.cancelled()
+    assert bridge.calls == [("pull", []), ("pull", ["r-10"]), ("ack", ["r-10"])]
+
+
 async def test_explicit_ack_is_sent_by_itself() -> None:
     bridge = Bridge()
     async with bridge.client() as client, client.consumer("orders", concurrency=1) as consumer:

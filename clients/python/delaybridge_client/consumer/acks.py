@@ -27,11 +27,15 @@ class Acks:
         Raises:
             DelaybridgeError: the call failed, even after retries.
         """
+        return await self.start(receipt)
+
+    def start(self, receipt: str) -> asyncio.Future[AckVerdict]:
+        """Acknowledges one message as `ack` does. The ack is sent even if nobody awaits the verdict."""
         verdict: asyncio.Future[AckVerdict] = asyncio.get_running_loop().create_future()
         self._waiting.append((receipt, verdict))
         if self._working is None:
             self._working = asyncio.create_task(self._work())
-        return await verdict
+        return verdict
 
     async def _work(self) -> None:
         while self._waiting:

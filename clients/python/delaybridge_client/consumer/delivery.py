@@ -89,7 +89,7 @@ class Delivery:
         self._settling = True
         blocked = self._lease.blocked  # as soon as the loop runs again, so does the extension
         try:
-            with_pull = await self._next_pull.ack(self.message) if with_next_pull else None
+            with_pull = await self._ack_with_next_pull() if with_next_pull else None
             verdict = with_pull or await self._insist()
         finally:
             self._settled()
@@ -98,6 +98,14 @@ class Delivery:
             return True
         self._reports.late(self.message, f"{verdict}: {blocked}" if blocked else verdict)
         return False
+
+    async def _ack_with_next_pull(self) -> str | None:
+        try:
+            return await self._next_pull.ack(self.message)
+        except asyncio.CancelledError:
+            # The pull may be cancelled too, but the handler has succeeded. A repeated ack does no harm.
+            await asyncio.wait((self._acks.start(self.message.receipt),))
+            raise
 
     async def nack(self, *, delay: timedelta | None = None, reason: str | None = None) -> bool:
         """Gives the message back. It is delivered again after `delay`, or by default after the topic's back-off.
