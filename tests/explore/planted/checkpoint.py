@@ -99,5 +99,6 @@ PLANTED: Final = (
             ),
         ),
         mended="318570d6",
+        simulated=False,
     ),
 )
