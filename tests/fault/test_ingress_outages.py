@@ -100,8 +100,10 @@ async def made(bridge: ForkedBridge, stage: Stage, topic: str) -> None:
         async with await aio_pika.connect(stage.rabbit.amqp_url) as connection, connection.channel() as channel:
             while True:
                 try:
-                    queue = await channel.get_queue(f"ready.{topic}", ensure=True)
-                    if message := await queue.get(fail=False, no_ack=True):
+                    queue = await channel.declare_queue(f"ready.{topic}", passive=True)
+                    # A get of a queue that is just being declared ends the connection.
+                    if queue.declaration_result.message_count:
+                        message = await queue.get(no_ack=True)
                         break
                 except aio_pika.exceptions.ChannelNotFoundEntity:
                     await channel.reopen()
