@@ -11,8 +11,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
-from bridge.model.errors import BridgeError, Conflict, InvalidRequest, Unavailable
+from bridge.model.errors import BridgeError, Conflict, InvalidRequest, NotFound
 from bridge.model.fast_dataclass import fast_dataclass
+from bridge.model.message import Record
 from bridge.model.values import AckVerdict, Nack, Settled, SettledLease
 from bridge.service.protocol import receipts
 from bridge.service.settling import Settling
@@ -102,16 +103,16 @@ async def _all(*parts: Awaitable[list[SettledLease]]) -> list[list[SettledLease]
     return [one for one in done if not isinstance(one, BaseException)]
 
 
-def _of_nack(result: object) -> Settled:
+def _of_nack(result: Record | BridgeError) -> Settled:
     match result:
-        case Unavailable():
-            raise result
+        case Record():
+            return Settled.NACKED
         case Conflict():
             return Settled.STALE
-        case BridgeError():
+        case NotFound() | InvalidRequest():
             return Settled.UNKNOWN
         case _:
-            return Settled.NACKED
+            raise result  # a server did not answer, so the lease may be as it was
 
 
 def _id_in(receipt: str) -> str | None:

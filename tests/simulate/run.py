@@ -102,10 +102,11 @@ class Simulation:
         self.load.end()
         stage.trace.note("simulation", "no more load and no more faults")
         await self._until_nothing_owed()
-        await self.load.look(stage.lost_acks)
         for task in consuming:
             if task.done():
                 task.result()
+            task.cancel()  # a message that is given back from now on would be owed, and nobody waits for it
+        await self.load.look(stage.lost_acks)
 
     async def _until_nothing_owed(self) -> None:
         """Waits until every due message has come. Gives up when none has come for long."""

@@ -12,6 +12,7 @@ from bridge.model.errors import BrokerUnavailable, Conflict, NotFound, StoreUnav
 from bridge.model.values import AckResult, AckVerdict, Nack, Settled, SettledLease
 from bridge.service.protocol import receipts
 from bridge.service.settlements import Settlements, ToSettle, settle
+from tests.records import record
 
 RECEIPT = receipts.make(receipts.Receipt("o-1", 1, 1))
 
@@ -34,8 +35,8 @@ class _Settling:
         await asyncio.sleep(0)
         self.settled.append(topic)
         if topic == "no rabbitmq":
-            return [BrokerUnavailable("RabbitMQ is away"), *[object()] * (len(nacks) - 1)]
-        return [object(), Conflict("it has ended"), NotFound("there is none")][: len(nacks)]
+            return [BrokerUnavailable("RabbitMQ is away"), *[record()] * (len(nacks) - 1)]
+        return [record(), Conflict("it has ended"), NotFound("there is none")][: len(nacks)]
 
 
 async def test_results_are_in_the_order_of_the_request() -> None:
