@@ -29,6 +29,7 @@ from bridge.model.values import (
 )
 from bridge.service.protocol import receipts
 from tests.effective import effective
+from tests.records import record
 
 T = "/v1/topics/orders"
 M = f"{T}/messages/o-1001"
@@ -165,7 +166,7 @@ async def test_a_pull_settles_earlier_messages_and_answers_each(service: Any, cl
             AckResult(id="b", verdict=AckVerdict.STALE),
             AckResult(id=None, verdict=AckVerdict.UNKNOWN),
         ],
-        "settling.nack_receipts": [service.message(), LeaseEnded("it has ended"), NotFound("there is none")],
+        "settling.nack_receipts": [record(), LeaseEnded("it has ended"), NotFound("there is none")],
     }
     nacks = [{"receipt": receipt("c"), "delay": "30s", "reason": "why"}, {"receipt": receipt("d")}, {"receipt": "x"}]
     response = await client.post(f"{T}/pull", json={"ack": ["r-a", "r-b", "x"], "nack": nacks})
