@@ -29,6 +29,8 @@ LONGEST: Final = (
     "fault",
     "clients",
     "door",
+    "simulate",
+    "explore",
     "integration",
     "pools",
     "wires",
@@ -36,7 +38,8 @@ LONGEST: Final = (
     "property",
     "access",
 )
-"""Files and folders whose tests take longest, in this order. A worker takes whole files, so long ones begin first."""
+"""Files and folders whose tests take longest, in this order. A worker takes whole files, so long ones begin first.
+Searches take CPU alone, so they run beside tests that wait."""
 
 TOGETHER: Final = ("tests/fault/private_rabbit",)
 """Folders of which one worker takes all files, as they share a node of RabbitMQ. Its start takes 4 s of CPU."""

@@ -160,7 +160,8 @@ async def test_calls_in_an_outage_are_refused_in_time_and_no_message_is_lost(
     assert repeated.json()["acked"] == [{"id": "held", "result": "acked"}]
     await api.sent(topic, "refused", delay=100)
     wanted = {"ready", "due-meanwhile", "refused"}
-    pulled = await api.drain(topic, len(wanted))
+    first = repeated.json()["messages"]
+    pulled = [*first, *await api.drain(topic, len(wanted) - len(first))]
     # A refused send may still have stored its message, as a refusal promises nothing.
     assert wanted <= {one["id"] for one in pulled} <= wanted | {f"refused-{n}" for n in range(20)}
     assert len({one["id"] for one in pulled}) == len(pulled)
