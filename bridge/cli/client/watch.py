@@ -50,7 +50,7 @@ def watch(
     pause_s, looks = _pause_ms(every) / 1_000, count() if times is None else range(times)
     if message_id is None:
         for look in looks:
-            time.sleep(pause_s if look else 0)
+            _pause(pause_s if look else 0)
             _print_topics(api, output, topics or ())
     elif topics is None or len(topics) != 1:
         raise typer.BadParameter("name one topic with --id", param_hint="TOPIC")
@@ -92,8 +92,15 @@ def _print_message(output: Output, message: Answer, fields: Sequence[object]) ->
 
 def _paced(looks: Iterator[int] | range, pause_s: float) -> Iterator[int]:
     for look in looks:
-        time.sleep(pause_s if look else 0)
+        _pause(pause_s if look else 0)
         yield look
+
+
+def _pause(pause_s: float) -> None:
+    """Sleeps for a second at a time: a Ctrl-C that comes as a sleep begins takes effect when that sleep ends."""
+    ends_s = time.monotonic() + pause_s
+    while (left_s := ends_s - time.monotonic()) > 0:
+        time.sleep(min(left_s, 1))
 
 
 def _now() -> str:
