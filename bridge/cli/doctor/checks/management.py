@@ -197,7 +197,7 @@ CHECKS: Final = (
         title="Two versions run at once",
         cause="Bridges of different versions use the same virtual host and prefix, as during an upgrade.",
         effect="Older bridges may not know what newer ones write.",
-        remedy="End the upgrade. docs/operating/runbook.md#upgrades says what to set meanwhile.",
+        remedy="End the upgrade. docs/operating/runbook.md#upgrades has the order.",
         decide=versions,
     ),
     Check(
