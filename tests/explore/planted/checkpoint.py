@@ -1,4 +1,4 @@
-"""Defects of the checkpoint, of bundles, and of the order of publish, name and acknowledge."""
+"""Defects of the checkpoint, of bundles and kinds, and of the order of publish, name and acknowledge."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tests.explore.planted.defect import Change, Planted
 _BATCHES: Final = "bridge.loops.checkpoint.batches"
 _SESSION: Final = "bridge.loops.checkpoint.session"
 _SUCCESSION: Final = "bridge.service.protocol.succession"
+_VERDICTS: Final = "bridge.loops.checkpoint.verdicts"
 
 PLANTED: Final = (
     Planted(
@@ -99,6 +100,59 @@ PLANTED: Final = (
             ),
         ),
         mended="318570d6",
+        simulated=False,
+    ),
+    Planted(
+        name="a tag of a lost channel acknowledges another delivery",
+        changes=(
+            Change(
+                "bridge.loops.checkpoint.loop:Checkpoint._over_a_channel",
+                "session = Session(self._context, self._lane, self.status)",
+                "session = Session(self._context, self._lane, self.status)\n"
+                "    session._held = vars(self).setdefault('_held', session._held)",
+            ),
+            # The next session also takes copies out of bundles that the former one has opened.
+            Change(
+                "bridge.loops.checkpoint.opened:OpenedBundles.take",
+                "del self._open[opened.tag]",
+                "self._open.pop(opened.tag, None)",
+            ),
+        ),
+        mended="114a338f",
+        simulated=False,
+    ),
+    Planted(
+        name="a checked copy passes a direct topic's checkpoint",
+        changes=(
+            Change(
+                "bridge.service.protocol.successors:first",
+                "kind = CopyKind.CHECKED if checked else CopyKind.PLAIN",
+                "kind = CopyKind.CHECKED if detour or not to_topic else CopyKind.PLAIN",
+            ),
+        ),
+        mended="0edd9c69",
+        simulated=False,
+    ),
+    Planted(
+        name="a copy that is asked about again loses its kind",
+        changes=(
+            Change(
+                f"{_VERDICTS}:_asked_kind",
+                "return CopyKind.CHECKED",
+                "return CopyKind.CHECKED if item.kind in (CopyKind.PLAIN, CopyKind.CHECKED) else CopyKind.HOLD",
+            ),
+            Change(
+                f"{_VERDICTS}:after_return",
+                "_ask_later(copy, 0, CopyKind.CHECKED)",
+                "_ask_later(copy, 0, CopyKind.HOLD)",
+            ),
+            Change(
+                "bridge.service.pulling.leasing:_Lease.after",
+                "asked=self.copy.asked + 1), CopyKind.CHECKED",
+                "asked=self.copy.asked + 1), CopyKind.HOLD",
+            ),
+        ),
+        mended="79a1b4b1",
         simulated=False,
     ),
 )
