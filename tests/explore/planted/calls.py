@@ -1,4 +1,4 @@
-"""Defects of sends, changes, settlements and dead letters."""
+"""Defects of sends, changes, settlements, dead letters and removals of topics."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 from tests.explore.planted.defect import EVERY, Change, Planted
 
 _SUCCESSORS: Final = "bridge.service.protocol.successors"
+_TOPICS: Final = "bridge.service.topics.topics"
 
 PLANTED: Final = (
     Planted(
@@ -128,5 +129,15 @@ PLANTED: Final = (
             ),
         ),
         mended="6a9fd070",
+    ),
+    Planted(
+        name="a topic that is used right after its removal is no topic",
+        changes=(
+            Change(f"{_TOPICS}:Topics.names", "if not listed.marked:", "if True:"),
+            Change(f"{_TOPICS}:Topics.known", " and not await self._relist([topic])", ""),
+            Change(f"{_TOPICS}:Topics.remove", " and not await self._relist([topic])", ""),
+        ),
+        mended="b5da9589",
+        simulated=False,
     ),
 )

@@ -135,4 +135,26 @@ PLANTED: Final = (
         promise="3.",
         simulated=False,
     ),
+    Planted(
+        name="a refused copy comes after a withdrawn claim",
+        changes=(
+            Change(
+                "withdraw", "if r[EPOCH] == 1 and r[LAST] <= r[DUE] and not r[REFUSED] then", "if r[EPOCH] == 1 then"
+            ),
+        ),
+        mended="36684545",
+        simulated=False,
+    ),
+    Planted(
+        name="a record is indexed by the state of another one",
+        changes=(
+            Change(
+                EVERY,
+                "had_state, had_due, had_forget, had_labels, timeline, sent_due = nil, nil, nil, nil, nil, nil",
+                "had_labels, timeline, sent_due = nil, nil, nil",
+            ),
+        ),
+        mended="c1e64307",
+        simulated=False,
+    ),
 )
