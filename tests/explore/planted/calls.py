@@ -138,6 +138,5 @@ PLANTED: Final = (
             Change(f"{_TOPICS}:Topics.remove", " and not await self._relist([topic])", ""),
         ),
         mended="b5da9589",
-        simulated=False,
     ),
 )

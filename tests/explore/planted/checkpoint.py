@@ -131,7 +131,6 @@ PLANTED: Final = (
             ),
         ),
         mended="0edd9c69",
-        simulated=False,
     ),
     Planted(
         name="a copy that is asked about again loses its kind",

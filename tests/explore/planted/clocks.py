@@ -45,7 +45,6 @@ PLANTED: Final = (
             ),
         ),
         mended="89086ea5",
-        simulated=False,
     ),
     Planted(
         name="a ready copy waits for a clock that was set back",
@@ -57,7 +56,6 @@ PLANTED: Final = (
             ),
         ),
         mended="a4c59dc2",
-        simulated=False,
     ),
     Planted(
         name="a former message of an id comes again if the clock was set back",
@@ -74,6 +72,5 @@ PLANTED: Final = (
             ),
         ),
         mended="41dd1f45",
-        simulated=False,
     ),
 )

@@ -100,6 +100,7 @@ PLANTED: Final = (
             ),
         ),
         mended="4d1d1a3b",
+        simulated=False,
     ),
     Planted(
         name="nobody sends a message again whose queue was deleted",

@@ -155,6 +155,5 @@ PLANTED: Final = (
             ),
         ),
         mended="c1e64307",
-        simulated=False,
     ),
 )
