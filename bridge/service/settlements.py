@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar, assert_never
 
 from bridge.model.errors import BridgeError, Conflict, InvalidRequest, NotFound
 from bridge.model.fast_dataclass import fast_dataclass
@@ -19,13 +19,6 @@ from bridge.service.protocol import receipts
 from bridge.service.settling import Settling
 
 Item = TypeVar("Item")
-
-_OF_VERDICT: Final = {
-    AckVerdict.ACKED: Settled.ACKED,
-    AckVerdict.STALE: Settled.STALE,
-    AckVerdict.NOT_LEASED: Settled.STALE,
-    AckVerdict.UNKNOWN: Settled.UNKNOWN,
-}
 
 
 @fast_dataclass(frozen=True, slots=True)
@@ -60,7 +53,7 @@ async def settle(settling: Settling, to_settle: ToSettle) -> Settlements:
 
     async def ack(topic: str, texts: Sequence[str]) -> list[SettledLease]:
         results = await settling.ack_receipts(topic, texts)
-        return [SettledLease(id=one.id, result=_OF_VERDICT[one.verdict]) for one in results]
+        return [SettledLease(id=one.id, result=_of_ack(one.verdict)) for one in results]
 
     async def nack(topic: str, wanted: Sequence[Nack]) -> list[SettledLease]:
         async with one_topic:
@@ -103,6 +96,18 @@ async def _all(*parts: Awaitable[list[SettledLease]]) -> list[list[SettledLease]
     return [one for one in done if not isinstance(one, BaseException)]
 
 
+def _of_ack(verdict: AckVerdict) -> Settled:
+    match verdict:
+        case AckVerdict.ACKED:
+            return Settled.ACKED
+        case AckVerdict.STALE | AckVerdict.NOT_LEASED:
+            return Settled.STALE
+        case AckVerdict.UNKNOWN:
+            return Settled.UNKNOWN
+        case _:
+            assert_never(verdict)
+
+
 def _of_nack(result: Record | BridgeError) -> Settled:
     match result:
         case Record():
@@ -112,7 +117,7 @@ def _of_nack(result: Record | BridgeError) -> Settled:
         case NotFound() | InvalidRequest():
             return Settled.UNKNOWN
         case _:
-            raise result  # a server did not answer, so the lease may be as it was
+            raise result  # nobody knows what became of the lease
 
 
 def _id_in(receipt: str) -> str | None:
